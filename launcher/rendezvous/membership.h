@@ -1,0 +1,95 @@
+#pragma once
+/// This node's membership of a run: what the supervision of a node sees of the rendezvous. Everything happens on the
+/// event loop; no call blocks. The other nodes, the host and gRPC are behind it.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+#include "common/base/status.h"
+#include "launcher/plan/assignment.h"
+
+namespace lr::launcher {
+
+/// What a node brings to the rendezvous.
+struct NodeIdentity {
+  std::string node_id;
+  std::string run_id;       ///< empty: the literal default was left (R-11)
+  std::string host_name;
+  int64_t pid = 0;
+  int local_size = 1;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  std::optional<int> node_rank;  ///< explicit --node-rank
+  std::string local_addr;        ///< explicit --local-addr, else empty
+  std::string program_name;      ///< for the plan digest
+  std::vector<std::pair<std::string, std::string>> plan_digest;  ///< field -> hash or value, compared field by field (R-12)
+};
+
+/// Where the rendezvous is. Standalone: `standalone` true, nothing leaves the process.
+struct RendezvousEndpoint {
+  bool standalone = false;
+  std::string host;          ///< as given by the user
+  int worker_port = 0;       ///< 0: not given, a free one is chosen and held (R-31)
+  int control_port = 0;      ///< 0: derived (static: worker_port + 1 … + 8, R-3; c10d: the endpoint's port)
+  bool worker_port_explicit = false;
+  std::chrono::seconds join_timeout{600};
+};
+
+struct StopOrder {
+  StopReason reason = StopReason::kWorkerFailed;
+  std::string text;  ///< why, in words
+  int signal = 15;
+};
+
+/// Relayed request of a client or another node.
+struct ControlRequest {
+  enum class Kind { kCheckpoint, kCheckpointAndStop, kStop };
+  Kind kind = Kind::kCheckpoint;
+  std::string id;
+};
+
+class Membership {
+ public:
+  struct Events {
+    std::function<void(const std::string& line)> waiting;  ///< a status line for people, every 30 s at most
+    std::function<void(const Assignment&)> assigned;       ///< epoch committed; workers must not start yet
+    std::function<void(int64_t epoch)> go;                 ///< start the workers
+    std::function<void(const StopOrder&)> stop;            ///< stop this node's workers, then call ReportStopped
+    std::function<void(const ControlRequest&)> request;    ///< hand to the native workers
+    std::function<void(const RunOutcome&)> closed;         ///< the run is over; last event
+    std::function<void(int exit_code, const std::string& text)> refused;  ///< join failed (75, 76); last event
+  };
+
+  /// Joins as `identity`; serves as host when this node owns the endpoint. `loop` must outlive the membership.
+  static Result<std::unique_ptr<Membership>> Start(boost::asio::io_context& loop,
+                                                   NodeIdentity identity,
+                                                   RendezvousEndpoint endpoint,
+                                                   Events events);
+
+  virtual ~Membership() = default;
+
+  /// A worker of this node ended; told to the host at once.
+  virtual void ReportEnded(int64_t epoch, const WorkerEnding& ending) = 0;
+
+  /// All workers of this node are gone (after `stop`, or because all exited 0).
+  virtual void ReportStopped(int64_t epoch) = 0;
+
+  /// Asks the host to stop the run everywhere (a signal reached this node's launcher).
+  virtual void RequestStop(const StopOrder& order) = 0;
+
+  /// Asks the host to hand a request to the workers of all nodes.
+  virtual void RequestControl(const ControlRequest& request) = 0;
+
+  /// Leaves before workers exist (a signal during the join).
+  virtual void Leave(const std::string& reason) = 0;
+
+  /// Frees the reserved worker port so that rank 0 can bind it; call right before starting rank 0's process.
+  virtual void ReleaseWorkerPort() = 0;
+};
+
+}  // namespace lr::launcher

@@ -1,0 +1,61 @@
+#pragma once
+/// What every policy's configuration holds (policies.md 0.2), without LibTorch. Each policy derives its own struct and
+/// declares its fields once in a field table; the registry (policy_registry.h) knows the types by name.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/data/features.h"
+#include "worker/optim/optimizer_config.h"
+
+namespace lr::worker {
+
+enum class NormalizationMode { kIdentity, kMeanStd, kMinMax, kQuantiles, kQuantile10 };
+
+/// Window of frame offsets per kind of key; empty means "the single current frame, no time axis".
+struct PolicyWindows {
+  std::vector<int64_t> observation;
+  std::vector<int64_t> action;
+  std::vector<int64_t> reward;
+};
+
+struct PolicyConfig {
+  virtual ~PolicyConfig() = default;
+
+  std::string type;
+  int64_t n_obs_steps = 1;
+  FeatureMap input_features;
+  FeatureMap output_features;
+  std::optional<std::string> device;
+  bool use_amp = false;
+  bool use_peft = false;
+  bool push_to_hub = true;
+  std::optional<std::string> repo_id;
+  std::optional<bool> is_private;  ///< key `private`
+  std::optional<std::vector<std::string>> tags;
+  std::optional<std::string> license;
+  std::optional<std::string> pretrained_path;
+  std::optional<std::string> pretrained_revision;
+  std::map<std::string, NormalizationMode> normalization_mapping;  ///< by feature type word: VISUAL, STATE, …
+
+  virtual std::unique_ptr<PolicyConfig> Clone() const = 0;
+
+  /// Refuses values that can never work (policies.md A.1); names field, value and limit.
+  virtual Status Validate() const = 0;
+
+  /// Frame windows that the dataset must deliver.
+  virtual PolicyWindows Windows() const = 0;
+
+  /// Frames at an episode's end that the sampler must not start from.
+  virtual int64_t drop_n_last_frames() const { return 0; }
+
+  virtual OptimizerConfig OptimizerPreset() const = 0;
+
+  virtual std::optional<SchedulerConfig> SchedulerPreset() const { return std::nullopt; }
+};
+
+}  // namespace lr::worker
