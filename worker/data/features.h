@@ -31,4 +31,16 @@ inline const PolicyFeature* FindFeature(const FeatureMap& features, const std::s
   return nullptr;
 }
 
+/// One entry of the dataset's meta/info.json `features`; `names` is empty when the file has none or nests them.
+struct DatasetFeature {
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::vector<std::string> names;
+
+  bool operator==(const DatasetFeature&) const = default;
+};
+
+/// Key -> feature, in the order of meta/info.json.
+using DatasetFeatures = std::vector<std::pair<std::string, DatasetFeature>>;
+
 }  // namespace lr::worker
