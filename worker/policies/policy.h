@@ -43,6 +43,9 @@ class Policy : public torch::nn::Module {
   /// Forgets queued actions; call at every episode start.
   virtual void Reset() = 0;
 
+  /// True when no buffer changes in training, so that replicas need not exchange them.
+  virtual bool constant_buffers() const { return false; }
+
   /// Class names of the blocks that form sharding units; empty when the policy declares none.
   virtual std::vector<std::string> wrap_modules() const { return {}; }
 };

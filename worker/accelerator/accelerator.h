@@ -1,0 +1,161 @@
+#pragma once
+/// lr::Accelerator: the one engine. It knows the processes and the device, prepares model, optimizer and schedule for
+/// the layout in force, and offers the verbs of a training loop under the names of the Accelerate library. The trainer
+/// (worker/train) uses nothing else; a user's own loop gets everything the trainer has.
+///
+/// Life: one per process, created before any tensor work, destroyed after every prepared object. Thread: the step
+/// thread. Collective calls (marked) are made by all ranks in the same order. Inside forward and backward tensor code
+/// may throw as LibTorch does; every other call reports a Status.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "common/base/status.h"
+#include "common/contract/worker_environment.h"
+#include "worker/comm/process_groups.h"
+#include "worker/optim/optimizer.h"
+#include "worker/optim/schedule.h"
+#include "worker/parallel/replicated_engine.h"
+
+namespace lr {
+
+struct AcceleratorOptions {
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  int64_t gradient_accumulation_steps = 1;
+  worker::ReplicatedOptions ddp;
+};
+
+class Accelerator;
+
+/// The tensors a module's output holds; overload it (found by argument-dependent look-up) for own output types.
+inline std::vector<at::Tensor> OutputTensors(const at::Tensor& output) { return {output}; }
+
+/// A module in its data-parallel container: call it like the module; `->` reaches the user's own module.
+template <typename Module>
+class PreparedModel {
+ public:
+  PreparedModel(std::shared_ptr<Module> module, worker::ParallelEngine& engine, const Accelerator& accelerator)
+      : module_(std::move(module)), engine_(&engine), accelerator_(&accelerator) {}
+
+  template <typename... Args>
+  auto operator()(Args&&... args);
+
+  Module* operator->() const { return module_.get(); }
+
+  Module& operator*() const { return *module_; }
+
+ private:
+  friend class Accelerator;
+  std::shared_ptr<Module> module_;
+  worker::ParallelEngine* engine_;
+  const Accelerator* accelerator_;
+};
+
+/// Steps and clears only on passes that synchronise gradients.
+class AcceleratedOptimizer {
+ public:
+  AcceleratedOptimizer(std::unique_ptr<worker::Optimizer> optimizer, const Accelerator& accelerator)
+      : optimizer_(std::move(optimizer)), accelerator_(&accelerator) {}
+
+  void step();
+  void zero_grad();
+
+  worker::Optimizer& unwrapped() const { return *optimizer_; }
+
+ private:
+  std::unique_ptr<worker::Optimizer> optimizer_;
+  const Accelerator* accelerator_;
+};
+
+class Accelerator {
+ public:
+  /// Collective: meets the other ranks. Errors: kUnavailable when they do not come.
+  static Result<std::unique_ptr<Accelerator>> Create(const AcceleratorOptions& options, const WorkerEnvironment& environment);
+
+  ~Accelerator();
+
+  c10::Device device() const { return options_.device; }
+
+  int num_processes() const { return environment_.world_size; }
+
+  int process_index() const { return environment_.rank; }
+
+  int local_process_index() const { return environment_.local_rank; }
+
+  bool is_main_process() const { return environment_.rank == 0; }
+
+  bool is_local_main_process() const { return environment_.local_rank == 0; }
+
+  /// True while the current pass exchanges and applies gradients.
+  bool sync_gradients() const { return sync_gradients_; }
+
+  int64_t gradient_accumulation_steps() const { return options_.gradient_accumulation_steps; }
+
+  /// Collective. Moves the module to the device, makes all replicas equal to rank 0's and wraps it.
+  template <typename Module>
+  Result<PreparedModel<Module>> prepare(std::shared_ptr<Module> module);
+
+  /// The optimizer of an already prepared model (its parameters are the same tensors).
+  AcceleratedOptimizer prepare(std::unique_ptr<worker::Optimizer> optimizer) const;
+
+  /// Marks one micro-batch: the `counter`-th of the run (1-based). Gradients are exchanged and applied when `counter` is
+  /// a multiple of the accumulation steps; counting from the run's start keeps the phase across resumes.
+  void accumulate(int64_t counter);
+
+  /// Divides by the accumulation steps and runs backward in the layout in force.
+  template <typename Module>
+  void backward(const PreparedModel<Module>& model, const at::Tensor& loss) const;
+
+  /// Global L2 norm before clipping, 0-d; off-sync an undefined tensor and nothing is scaled. `max_norm` <= 0 measures
+  /// nothing either.
+  at::Tensor clip_grad_norm_(const worker::Optimizer& optimizer, double max_norm) const;
+
+  /// Collective. Mean or maximum over the ranks, in place; contiguous float32 on the host.
+  Status reduce(at::Tensor& values, worker::ReduceKind kind) { return groups_->control().AllReduce(values, kind); }
+
+  /// Collective barrier.
+  Status wait_for_everyone() { return groups_->control().Barrier(); }
+
+  /// Agreement, broadcast and gather of small host values.
+  worker::Communicator& control() { return groups_->control(); }
+
+ private:
+  Accelerator(const AcceleratorOptions& options, const WorkerEnvironment& environment, std::unique_ptr<worker::ProcessGroups> groups);
+  Result<worker::ParallelEngine*> MakeEngine(torch::nn::Module& module);
+
+  AcceleratorOptions options_;
+  WorkerEnvironment environment_;
+  std::unique_ptr<worker::ProcessGroups> groups_;
+  std::vector<std::unique_ptr<worker::ParallelEngine>> engines_;  // destroyed before the groups
+  bool sync_gradients_ = true;
+};
+
+template <typename Module>
+template <typename... Args>
+auto PreparedModel<Module>::operator()(Args&&... args) {
+  const bool sync = accelerator_->sync_gradients();
+  engine_->BeginForward(sync);
+  auto output = module_->forward(std::forward<Args>(args)...);
+  engine_->EndForward(OutputTensors(output), sync);
+  return output;
+}
+
+template <typename Module>
+Result<PreparedModel<Module>> Accelerator::prepare(std::shared_ptr<Module> module) {
+  module->to(options_.device);
+  LR_ASSIGN(worker::ParallelEngine * engine, MakeEngine(*module));
+  return PreparedModel<Module>(std::move(module), *engine, *this);
+}
+
+template <typename Module>
+void Accelerator::backward(const PreparedModel<Module>& model, const at::Tensor& loss) const {
+  const int64_t steps = options_.gradient_accumulation_steps;
+  model.engine_->Backward(steps == 1 ? loss : loss / static_cast<double>(steps));
+}
+
+}  // namespace lr

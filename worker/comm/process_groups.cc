@@ -1,0 +1,114 @@
+#include "worker/comm/process_groups.h"
+
+#include <cstdlib>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "worker/comm/local_address.h"
+
+#ifdef LR_CUDA
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+
+namespace lr::worker {
+
+namespace {
+
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
+StorePtr OpenStore(const WorkerEnvironment& environment, std::chrono::milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(environment.master_port);
+  options.isServer = environment.rank == 0 && !environment.use_agent_store;
+  options.numWorkers = environment.world_size;
+  options.waitWorkers = !environment.use_agent_store;
+  options.timeout = timeout;
+  auto store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
+  // A restarted group must not read the keys of the attempt before it when the agent's store outlives the workers.
+  return c10::make_intrusive<c10d::PrefixStore>(fmt::format("worker/{}", environment.restart_count), store);
+}
+
+c10::intrusive_ptr<c10d::ProcessGroupGloo> MakeGloo(const std::string& name,
+                                                    const StorePtr& store,
+                                                    const WorkerEnvironment& environment,
+                                                    std::chrono::milliseconds timeout,
+                                                    int threads) {
+  auto options = c10d::ProcessGroupGloo::Options::create();
+  options->timeout = timeout;
+  options->threads = threads;
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // NOLINT(concurrency-mt-unsafe): nobody writes the environment
+  options->devices.push_back(
+      interface != nullptr ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
+                           : c10d::ProcessGroupGloo::createDeviceForHostname(LocalAddressTowards(environment.master_addr)));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(
+      c10::make_intrusive<c10d::PrefixStore>(name, store), environment.rank, environment.world_size, options);
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> MakeDataGroup(const StorePtr& store,
+                                                     const WorkerEnvironment& environment,
+                                                     const ProcessGroupOptions& options) {
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(
+      c10::make_intrusive<c10d::PrefixStore>("data", store), environment.rank, environment.world_size);
+  using BackendType = c10d::ProcessGroup::BackendType;
+  group->setBackend(c10::DeviceType::CPU, BackendType::GLOO, MakeGloo("data/gloo", store, environment, options.timeout, 2));
+  BackendType default_backend = BackendType::GLOO;
+#ifdef LR_CUDA
+  if (options.cuda) {
+    auto nccl_options = c10d::ProcessGroupNCCL::Options::create();
+    nccl_options->timeout = options.timeout;
+    group->setBackend(c10::DeviceType::CUDA,
+                      BackendType::NCCL,
+                      c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>("data/nccl", store),
+                                                                  environment.rank,
+                                                                  environment.world_size,
+                                                                  nccl_options));
+    group->setBoundDeviceId(c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(options.device_index)));
+    default_backend = BackendType::NCCL;
+  }
+#endif
+  group->setDefaultBackend(default_backend);
+  group->setGroupName("data");
+  return group;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ProcessGroups>> ProcessGroups::Create(const WorkerEnvironment& environment,
+                                                             const ProcessGroupOptions& options) {
+  std::unique_ptr<ProcessGroups> groups(new ProcessGroups());
+  if (environment.world_size == 1) {
+    groups->control_ = std::make_unique<Communicator>(nullptr, 0, 1);
+    return groups;
+  }
+#ifndef LR_CUDA
+  if (options.cuda) {
+    return FailedPrecondition("{} processes on cuda need NCCL, and this build has none: build with the preset 'gpu'",
+                              environment.world_size);
+  }
+#endif
+  try {
+    const StorePtr store = OpenStore(environment, options.timeout);
+    groups->data_ = MakeDataGroup(store, environment, options);
+    groups->control_ = std::make_unique<Communicator>(
+        MakeGloo("control", store, environment, options.timeout, 1), environment.rank, environment.world_size);
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return Unavailable("rank {} of {} could not meet the others at {}:{}: {}",
+                       environment.rank,
+                       environment.world_size,
+                       environment.master_addr,
+                       environment.master_port,
+                       text.substr(0, text.find('\n')));
+  }
+  return groups;
+}
+
+ProcessGroups::~ProcessGroups() {
+  control_.reset();
+  data_.reset();
+}
+
+}  // namespace lr::worker

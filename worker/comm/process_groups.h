@@ -1,0 +1,47 @@
+#pragma once
+/// The process groups of one worker: a data group for gradients (NCCL on CUDA, Gloo on CPU) and a control group (Gloo).
+///
+/// Created once by the step thread, after the environment guard and before anything is loaded; destroyed last.
+
+#include <chrono>
+#include <memory>
+
+#include <c10/util/intrusive_ptr.h>
+
+#include "common/base/status.h"
+#include "common/contract/worker_environment.h"
+#include "worker/comm/communicator.h"
+
+namespace c10d {
+class ProcessGroup;
+}
+
+namespace lr::worker {
+
+struct ProcessGroupOptions {
+  bool cuda = false;  ///< the data group carries CUDA tensors
+  int device_index = 0;
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+};
+
+class ProcessGroups {
+ public:
+  /// Meets the other ranks at MASTER_ADDR:MASTER_PORT (rank 0 serves the store unless the agent does). With one process
+  /// nothing is opened. Errors: kUnavailable naming address, port and rank when the peers do not come in time.
+  static Result<std::unique_ptr<ProcessGroups>> Create(const WorkerEnvironment& environment, const ProcessGroupOptions& options);
+
+  ~ProcessGroups();
+
+  Communicator& control() { return *control_; }
+
+  /// Null with one process.
+  const c10::intrusive_ptr<c10d::ProcessGroup>& data() const { return data_; }
+
+ private:
+  ProcessGroups() = default;
+
+  c10::intrusive_ptr<c10d::ProcessGroup> data_;
+  std::unique_ptr<Communicator> control_;
+};
+
+}  // namespace lr::worker
