@@ -1,6 +1,7 @@
 #pragma once
-/// What every policy's configuration holds (policies.md 0.2), without LibTorch. Each policy derives its own struct and
-/// declares its fields once in a field table; the registry (policy_registry.h) knows the types by name.
+/// What every policy's configuration holds (policies.md 0.2), without LibTorch. Each policy derives
+/// its own struct and declares its fields once in a field table; the registry (policy_registry.h)
+/// knows the types by name.
 
 #include <map>
 #include <memory>
@@ -9,8 +10,13 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/io/json.h"
 #include "worker/data/features.h"
 #include "worker/optim/optimizer_config.h"
+
+namespace lr::config {
+class Group;
+}
 
 namespace lr::worker {
 
@@ -40,9 +46,18 @@ struct PolicyConfig {
   std::optional<std::string> license;
   std::optional<std::string> pretrained_path;
   std::optional<std::string> pretrained_revision;
-  std::map<std::string, NormalizationMode> normalization_mapping;  ///< by feature type word: VISUAL, STATE, …
+  /// By feature type word (VISUAL, STATE, …), in the order of the file; what is absent is not
+  /// normalised.
+  std::map<std::string, NormalizationMode> normalization_mapping;
+
+  /// Keys of a checkpoint's config.json that we do not know; written back unchanged.
+  Json unknown_keys = Json::object();
 
   virtual std::unique_ptr<PolicyConfig> Clone() const = 0;
+
+  /// Declares every field once, in the order of config.json: flags, file keys, help
+  /// (common/config/group.h).
+  virtual void Describe(config::Group& group) = 0;
 
   /// Refuses values that can never work (policies.md A.1); names field, value and limit.
   virtual Status Validate() const = 0;
@@ -56,6 +71,17 @@ struct PolicyConfig {
   virtual OptimizerConfig OptimizerPreset() const = 0;
 
   virtual std::optional<SchedulerConfig> SchedulerPreset() const { return std::nullopt; }
+
+  /// A rate of its own that some parameter group has, by field name; it follows an explicit
+  /// `--optimizer.lr` unless it was given itself.
+  virtual std::vector<std::pair<std::string, double*>> OwnLearningRates() { return {}; }
+
+ protected:
+  /// The fields that every policy has, up to pretrained_revision.
+  void DescribeCommon(config::Group& group);
 };
+
+/// The content of config.json.
+Json ToJson(const PolicyConfig& config);
 
 }  // namespace lr::worker

@@ -33,7 +33,9 @@ struct ActConfig : PolicyConfig {
   std::unique_ptr<PolicyConfig> Clone() const override;
   Status Validate() const override;
   PolicyWindows Windows() const override;
+  void Describe(config::Group& group) override;
   OptimizerConfig OptimizerPreset() const override;
+  std::vector<std::pair<std::string, double*>> OwnLearningRates() override;
 };
 
 }  // namespace lr::worker
