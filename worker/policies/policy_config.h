@@ -12,6 +12,8 @@
 #include "common/base/status.h"
 #include "common/io/json.h"
 #include "worker/data/features.h"
+#include "worker/data/normalization_mode.h"
+#include "worker/data/windows.h"
 #include "worker/optim/optimizer_config.h"
 
 namespace lr::config {
@@ -19,15 +21,6 @@ class Group;
 }
 
 namespace lr::worker {
-
-enum class NormalizationMode { kIdentity, kMeanStd, kMinMax, kQuantiles, kQuantile10 };
-
-/// Window of frame offsets per kind of key; empty means "the single current frame, no time axis".
-struct PolicyWindows {
-  std::vector<int64_t> observation;
-  std::vector<int64_t> action;
-  std::vector<int64_t> reward;
-};
 
 struct PolicyConfig {
   virtual ~PolicyConfig() = default;
