@@ -1,5 +1,6 @@
 #pragma once
-/// Optimizer and schedule settings as the training configuration and the policies' presets state them. Plain data.
+/// Optimizer and schedule settings as the training configuration and the policies' presets state
+/// them. Plain data.
 
 #include <array>
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace lr::worker {
 
-/// `--optimizer.*`. `type` is adam, adamw, sgd, xvla-adamw or multi_adam; fields of other types are ignored by the
-/// chosen one and not written to its JSON.
+/// `--optimizer.*`. `type` is adam, adamw, sgd, xvla-adamw or multi_adam; fields of other types are
+/// ignored by the chosen one and not written to its JSON.
 struct OptimizerConfig {
   std::string type = "adam";
   double lr = 1e-3;
@@ -20,10 +21,12 @@ struct OptimizerConfig {
   double momentum = 0.0;
   double dampening = 0.0;
   bool nesterov = false;
+  double soft_prompt_lr_scale = 1.0;                  ///< xvla-adamw only
+  std::optional<double> soft_prompt_warmup_lr_scale;  ///< xvla-adamw only; replaces the scale above
 };
 
-/// `--scheduler.*`. `type` is diffuser, vqbet, constant_with_warmup, cosine_annealing_with_warmup or
-/// cosine_decay_with_warmup.
+/// `--scheduler.*`. `type` is diffuser, vqbet, constant_with_warmup, cosine_annealing_with_warmup
+/// or cosine_decay_with_warmup.
 struct SchedulerConfig {
   std::string type;
   std::optional<int64_t> num_warmup_steps;
