@@ -1,0 +1,60 @@
+#pragma once
+/// What one checkpoint consists of: live objects (CheckpointContents), and their copies in host
+/// memory (CheckpointSnapshot), which is all that blocks training.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/io/json.h"
+#include "worker/checkpoint/model_file.h"
+#include "worker/checkpoint/rng_state.h"
+#include "worker/checkpoint/safetensors.h"
+#include "worker/checkpoint/training_step.h"
+#include "worker/optim/optimizer.h"
+#include "worker/optim/schedule.h"
+
+namespace lr::worker {
+
+/// A file of pretrained_model/ beside model and configuration: processor JSON or processor tensors.
+struct SideFile {
+  std::string name;  ///< one plain file name
+  std::variant<std::string, NamedTensors> content;
+};
+
+/// Filled by the trainer at a step boundary. Pointers and tensors are the live ones.
+struct CheckpointContents {
+  TrainingStep step;
+  int64_t total_steps = 0;  ///< decides the width of the directory name
+  std::string config_json;
+  std::string train_config_json;
+  NamedTensors model;                ///< StateDict() of the policy
+  std::vector<SideFile> side_files;  ///< in the order of 3.3: states of the preprocessor, its JSON,
+                                     ///< then the postprocessor's
+  const Optimizer* optimizer = nullptr;
+  const LrScheduler* scheduler = nullptr;  ///< null: no scheduler file
+  RngState rng;
+};
+
+/// Owns everything; may be written by another thread while training goes on.
+struct CheckpointSnapshot {
+  TrainingStep step;
+  int64_t total_steps = 0;
+  std::string config_json;
+  std::string train_config_json;
+  TiedState model;
+  std::vector<SideFile> side_files;
+  NamedTensors optimizer_state;
+  Json optimizer_groups;
+  std::optional<Json> scheduler;
+  NamedTensors rng;
+};
+
+/// Copies every tensor to host memory of its own. Cost: one pass over model and optimizer memory.
+/// Throws what LibTorch throws (out of memory), like other tensor code of the step thread.
+CheckpointSnapshot TakeSnapshot(const CheckpointContents& contents);
+
+}  // namespace lr::worker

@@ -1,0 +1,33 @@
+#pragma once
+/// optimizer_state.safetensors and optimizer_param_groups.json of a non-sharded run
+/// (checkpoints.md 3.7): written with the key sets and number types that torch >= 2.6 compares
+/// strictly, read leniently.
+///
+/// Thread: step thread, except that what StateTensors() and ParamGroups() returned may be written
+/// elsewhere.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/io/json.h"
+#include "worker/checkpoint/safetensors.h"
+#include "worker/optim/optimizer.h"
+
+namespace lr::worker {
+
+/// The optimizer's live state tensors as `state/<id>/<name>`.
+NamedTensors OptimizerStateTensors(const Optimizer& optimizer);
+
+/// The array of groups.
+Json OptimizerParamGroups(const Optimizer& optimizer);
+
+/// Restores groups and state from `training_state`. Hard errors: other number of groups or
+/// parameters, ids out of range, shapes that differ from the parameter's, incomplete state of a
+/// parameter; nothing is applied then. Returns warnings about keys that were ignored or kept their
+/// current value.
+Result<std::vector<std::string>> LoadOptimizer(const std::filesystem::path& training_state,
+                                               Optimizer& optimizer);
+
+}  // namespace lr::worker

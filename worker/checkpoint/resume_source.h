@@ -1,0 +1,56 @@
+#pragma once
+/// Finds the checkpoint that a user, a launcher or `last` means, and decides whether this build can
+/// resume it (checkpoints.md 3.12, launcher_and_service.md 5.4). Reading only; nothing is modified
+/// or repaired.
+///
+/// Thread: step thread at start-up, on rank 0; the result is broadcast as a path.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/contract/checkpoint_scan.h"
+#include "worker/checkpoint/training_step.h"
+
+namespace lr::worker {
+
+enum class VerifyLevel {
+  kSizes,  ///< the manifest's sizes; without a manifest: required files, JSON and safetensors
+           ///< headers parse
+  kFull    ///< and the checksums
+};
+
+/// The step directory meant by a train_config.json, its pretrained_model folder, a step directory,
+/// `last` (link or one-line text file), a checkpoints folder or an output folder. Paths through
+/// `last` work in both forms.
+Result<std::filesystem::path> LocateCheckpoint(const std::filesystem::path& path);
+
+/// Complete and undamaged, or the reason why not.
+Status VerifyCheckpoint(const std::filesystem::path& step_directory,
+                        VerifyLevel level = VerifyLevel::kSizes);
+
+/// A checkpoint that may be resumed.
+struct ResumeSource {
+  std::filesystem::path directory;  ///< the step directory, links resolved
+  TrainingStep training;
+  bool has_scheduler = false;
+  bool from_python = false;  ///< no manifest
+
+  std::filesystem::path pretrained_model() const { return directory / kPretrainedFolder; }
+
+  std::filesystem::path training_state() const { return directory / kTrainingStateFolder; }
+};
+
+/// Locates, verifies and guards. An explicit choice of a damaged directory is an error, never a
+/// fallback. Refused with their reason: no training_state, sharded state of 0.6.x, sharded (DCP)
+/// state, which this build cannot read yet.
+Result<ResumeSource> OpenResumeSource(const std::filesystem::path& path,
+                                      VerifyLevel level = VerifyLevel::kSizes);
+
+/// The newest complete checkpoint of an output folder; NotFound with every skipped directory and
+/// its reason.
+Result<ResumeSource> OpenNewestCheckpoint(const std::filesystem::path& output_dir);
+
+}  // namespace lr::worker
