@@ -1,4 +1,5 @@
 #pragma once
+
 /// (pure) Exit codes of every program of ours (launcher_and_service.md 1.5).
 
 namespace lr {
