@@ -1,9 +1,9 @@
 #pragma once
 /// Status and Result<T>: how every expected failure travels, on both planes.
 ///
-/// Codes are gRPC's canonical ones with the same numbers, so that they cross the wire unchanged. A message says who,
-/// what, the value and the limit; context is added on the way up with WithContext(). Programmer errors are not a
-/// Status: they abort (check.h).
+/// Codes are gRPC's canonical ones with the same numbers, so that they cross the wire unchanged. A
+/// message says who, what, the value and the limit; context is added on the way up with
+/// WithContext(). Programmer errors are not a Status: they abort (check.h).
 
 #include <optional>
 #include <string>
@@ -70,9 +70,9 @@ class [[nodiscard]] Status {
 };
 
 /// One maker per code that the product uses: NotFound("no file '{}'", path).
-#define LR_STATUS_MAKER(NAME)                                                   \
-  template <typename... Args>                                                   \
-  Status NAME(fmt::format_string<Args...> format, Args&&... args) {             \
+#define LR_STATUS_MAKER(NAME)                                                       \
+  template <typename... Args>                                                       \
+  Status NAME(fmt::format_string<Args...> format, Args&&... args) {                 \
     return {StatusCode::k##NAME, fmt::format(format, std::forward<Args>(args)...)}; \
   }
 LR_STATUS_MAKER(Cancelled)
@@ -95,9 +95,11 @@ LR_STATUS_MAKER(DataLoss)
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor): return value;
+  Result(T value)
+      : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor): return value;
 
-  Result(Status status) : state_(std::move(status)) {  // NOLINT(google-explicit-constructor): return NotFound(…);
+  Result(Status status)
+      : state_(std::move(status)) {  // NOLINT(google-explicit-constructor): return NotFound(…);
     LR_CHECK(!std::get<Status>(state_).ok(), "a Result without a value needs a failed Status");
   }
 
@@ -144,7 +146,9 @@ class [[nodiscard]] Result {
 
 namespace internal {
 
-inline Status ToStatus(Status status) { return status; }
+inline Status ToStatus(Status status) {
+  return status;
+}
 
 template <typename T>
 Status ToStatus(const Result<T>& result) {
@@ -155,12 +159,13 @@ Status ToStatus(const Result<T>& result) {
 
 }  // namespace lr
 
-/// Returns from the enclosing function when `expr` (a Status or a Result whose value is not needed) failed.
-#define LR_TRY(expr)                                                          \
-  do {                                                                        \
+/// Returns from the enclosing function when `expr` (a Status or a Result whose value is not needed)
+/// failed.
+#define LR_TRY(expr)                                                                        \
+  do {                                                                                      \
     if (::lr::Status lr_try_status = ::lr::internal::ToStatus(expr); !lr_try_status.ok()) { \
-      return lr_try_status;                                                   \
-    }                                                                         \
+      return lr_try_status;                                                                 \
+    }                                                                                       \
   } while (false)
 
 #define LR_CONCAT_INNER(a, b) a##b

@@ -64,7 +64,8 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::optional<std::string> NearestName(std::string_view name, const std::vector<std::string>& candidates) {
+std::optional<std::string> NearestName(std::string_view name,
+                                       const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
   size_t best_distance = 0;
   for (const std::string& candidate : candidates) {

@@ -1,7 +1,7 @@
 #pragma once
-/// The gRPC service that native workers of this node attach to (unix socket, worker.proto): collects their phase and
-/// steps, hands them control words. Lives on the event loop; reactors only post. A worker that never attaches (a
-/// foreign program) is simply not listed.
+/// The gRPC service that native workers of this node attach to (unix socket, worker.proto):
+/// collects their phase and steps, hands them control words. Lives on the event loop; reactors only
+/// post. A worker that never attaches (a foreign program) is simply not listed.
 
 #include <cstdint>
 #include <functional>
@@ -27,16 +27,17 @@ struct WorkerProgress {
   double loss = 0.0;
   double samples_per_s = 0.0;
   std::string output_dir;
-  int64_t checkpoint_step = 0;       ///< newest checkpoint it reported complete
+  int64_t checkpoint_step = 0;  ///< newest checkpoint it reported complete
   std::string checkpoint_dir;
-  std::string failure;               ///< its own words, when it reported one
-  std::string goodbye;               ///< done, stopped, failed; empty while it runs
+  std::string failure;  ///< its own words, when it reported one
+  std::string goodbye;  ///< done, stopped, failed; empty while it runs
 };
 
 class WorkerService {
  public:
   struct Events {
-    std::function<void(const WorkerProgress&)> progress;  ///< every change, at most 1 Hz per worker for steps
+    std::function<void(const WorkerProgress&)>
+        progress;  ///< every change, at most 1 Hz per worker for steps
   };
 
   /// Serves on `socket_path` (created 0600, removed at the end).

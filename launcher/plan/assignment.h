@@ -1,6 +1,6 @@
 #pragma once
-/// What the nodes of a run agree on, and how a worker's end is told: plain data passed between the rendezvous and the
-/// supervision of a node. No gRPC, no clock.
+/// What the nodes of a run agree on, and how a worker's end is told: plain data passed between the
+/// rendezvous and the supervision of a node. No gRPC, no clock.
 
 #include <cstdint>
 #include <optional>
@@ -15,15 +15,15 @@ struct NodeAssignment {
   std::string host_name;
   std::string address;  ///< the address its peers use
   int node_rank = 0;
-  int local_size = 1;   ///< workers on this node
-  int first_rank = 0;   ///< global rank of its local rank 0
+  int local_size = 1;  ///< workers on this node
+  int first_rank = 0;  ///< global rank of its local rank 0
 };
 
 /// One numbered formation of the run; every node receives the same one.
 struct Assignment {
   std::string run_id;
   int64_t epoch = 0;
-  int attempt = 0;  ///< restarts so far
+  int attempt = 0;                    ///< restarts so far
   std::vector<NodeAssignment> nodes;  ///< ascending node_rank
   int world_size = 0;
   std::string master_addr;
@@ -45,7 +45,7 @@ struct WorkerEnding {
   int64_t start_unix_ns = 0;
   int64_t end_unix_ns = 0;
   std::string error_file;
-  std::string message;                  ///< from error.json or the worker's own Failure message; may be empty
+  std::string message;  ///< from error.json or the worker's own Failure message; may be empty
   std::vector<std::string> last_lines;  ///< of stderr, oldest first
 
   bool succeeded() const { return signal == 0 && exit_code == 0; }
@@ -60,7 +60,7 @@ enum class StopReason { kWorkerFailed, kNodeLost, kHostLost, kSignal, kCancelled
 /// The terminal outcome of a run, the same on every node.
 struct RunOutcome {
   bool succeeded = false;
-  int exit_code = 0;  ///< spec 1.5
+  int exit_code = 0;   ///< spec 1.5
   std::string reason;  ///< one sentence
   std::optional<WorkerEnding> root_cause;
   std::vector<WorkerEnding> failures;  ///< all unsuccessful endings, in the order they happened

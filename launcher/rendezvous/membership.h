@@ -1,6 +1,7 @@
 #pragma once
-/// This node's membership of a run: what the supervision of a node sees of the rendezvous. Everything happens on the
-/// event loop; no call blocks. The other nodes, the host and gRPC are behind it.
+/// This node's membership of a run: what the supervision of a node sees of the rendezvous.
+/// Everything happens on the event loop; no call blocks. The other nodes, the host and gRPC are
+/// behind it.
 
 #include <chrono>
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace lr::launcher {
 /// What a node brings to the rendezvous.
 struct NodeIdentity {
   std::string node_id;
-  std::string run_id;       ///< empty: the literal default was left (R-11)
+  std::string run_id;  ///< empty: the literal default was left (R-11)
   std::string host_name;
   int64_t pid = 0;
   int local_size = 1;
@@ -27,15 +28,17 @@ struct NodeIdentity {
   std::optional<int> node_rank;  ///< explicit --node-rank
   std::string local_addr;        ///< explicit --local-addr, else empty
   std::string program_name;      ///< for the plan digest
-  std::vector<std::pair<std::string, std::string>> plan_digest;  ///< field -> hash or value, compared field by field (R-12)
+  std::vector<std::pair<std::string, std::string>>
+      plan_digest;  ///< field -> hash or value, compared field by field (R-12)
 };
 
 /// Where the rendezvous is. Standalone: `standalone` true, nothing leaves the process.
 struct RendezvousEndpoint {
   bool standalone = false;
-  std::string host;          ///< as given by the user
-  int worker_port = 0;       ///< 0: not given, a free one is chosen and held (R-31)
-  int control_port = 0;      ///< 0: derived (static: worker_port + 1 … + 8, R-3; c10d: the endpoint's port)
+  std::string host;     ///< as given by the user
+  int worker_port = 0;  ///< 0: not given, a free one is chosen and held (R-31)
+  int control_port =
+      0;  ///< 0: derived (static: worker_port + 1 … + 8, R-3; c10d: the endpoint's port)
   bool worker_port_explicit = false;
   std::chrono::seconds join_timeout{600};
 };
@@ -56,16 +59,21 @@ struct ControlRequest {
 class Membership {
  public:
   struct Events {
-    std::function<void(const std::string& line)> waiting;  ///< a status line for people, every 30 s at most
-    std::function<void(const Assignment&)> assigned;       ///< epoch committed; workers must not start yet
-    std::function<void(int64_t epoch)> go;                 ///< start the workers
-    std::function<void(const StopOrder&)> stop;            ///< stop this node's workers, then call ReportStopped
-    std::function<void(const ControlRequest&)> request;    ///< hand to the native workers
-    std::function<void(const RunOutcome&)> closed;         ///< the run is over; last event
-    std::function<void(int exit_code, const std::string& text)> refused;  ///< join failed (75, 76); last event
+    std::function<void(const std::string& line)>
+        waiting;  ///< a status line for people, every 30 s at most
+    std::function<void(const Assignment&)>
+        assigned;                           ///< epoch committed; workers must not start yet
+    std::function<void(int64_t epoch)> go;  ///< start the workers
+    std::function<void(const StopOrder&)>
+        stop;  ///< stop this node's workers, then call ReportStopped
+    std::function<void(const ControlRequest&)> request;  ///< hand to the native workers
+    std::function<void(const RunOutcome&)> closed;       ///< the run is over; last event
+    std::function<void(int exit_code, const std::string& text)>
+        refused;  ///< join failed (75, 76); last event
   };
 
-  /// Joins as `identity`; serves as host when this node owns the endpoint. `loop` must outlive the membership.
+  /// Joins as `identity`; serves as host when this node owns the endpoint. `loop` must
+  /// outlive the membership.
   static Result<std::unique_ptr<Membership>> Start(boost::asio::io_context& loop,
                                                    NodeIdentity identity,
                                                    RendezvousEndpoint endpoint,
@@ -88,7 +96,8 @@ class Membership {
   /// Leaves before workers exist (a signal during the join).
   virtual void Leave(const std::string& reason) = 0;
 
-  /// Frees the reserved worker port so that rank 0 can bind it; call right before starting rank 0's process.
+  /// Frees the reserved worker port so that rank 0 can bind it; call right before starting rank 0's
+  /// process.
   virtual void ReleaseWorkerPort() = 0;
 };
 

@@ -17,7 +17,8 @@ MATCHER(IsOk, "is ok") {
 MATCHER_P2(StatusIs, code, message_matcher, "") {
   const Status status = ::lr::internal::ToStatus(arg);
   *result_listener << status.ToString();
-  return status.code() == code && ::testing::ExplainMatchResult(message_matcher, status.message(), result_listener);
+  return status.code() == code &&
+         ::testing::ExplainMatchResult(message_matcher, status.message(), result_listener);
 }
 
 }  // namespace lr::testing

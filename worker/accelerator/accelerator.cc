@@ -19,15 +19,20 @@ Accelerator::Accelerator(const AcceleratorOptions& options,
                          std::unique_ptr<worker::ProcessGroups> groups)
     : options_(options), environment_(environment), groups_(std::move(groups)) {}
 
-Accelerator::~Accelerator() { engines_.clear(); }
+Accelerator::~Accelerator() {
+  engines_.clear();
+}
 
 Result<std::unique_ptr<Accelerator>> Accelerator::Create(const AcceleratorOptions& options,
                                                          const WorkerEnvironment& environment) {
-  LR_CHECK(options.gradient_accumulation_steps >= 1, "accumulation steps {}", options.gradient_accumulation_steps);
+  LR_CHECK(options.gradient_accumulation_steps >= 1,
+           "accumulation steps {}",
+           options.gradient_accumulation_steps);
   worker::ProcessGroupOptions group_options;
   group_options.cuda = options.device.is_cuda();
   group_options.device_index = options.device.index();
-  LR_ASSIGN(std::unique_ptr<worker::ProcessGroups> groups, worker::ProcessGroups::Create(environment, group_options));
+  LR_ASSIGN(std::unique_ptr<worker::ProcessGroups> groups,
+            worker::ProcessGroups::Create(environment, group_options));
   return std::unique_ptr<Accelerator>(new Accelerator(options, environment, std::move(groups)));
 }
 

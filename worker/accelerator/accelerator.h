@@ -1,11 +1,13 @@
 #pragma once
-/// lr::Accelerator: the one engine. It knows the processes and the device, prepares model, optimizer and schedule for
-/// the layout in force, and offers the verbs of a training loop under the names of the Accelerate library. The trainer
-/// (worker/train) uses nothing else; a user's own loop gets everything the trainer has.
+/// lr::Accelerator: the one engine. It knows the processes and the device, prepares model,
+/// optimizer and schedule for the layout in force, and offers the verbs of a training loop under
+/// the names of the Accelerate library. The trainer (worker/train) uses nothing else; a user's own
+/// loop gets everything the trainer has.
 ///
-/// Life: one per process, created before any tensor work, destroyed after every prepared object. Thread: the step
-/// thread. Collective calls (marked) are made by all ranks in the same order. Inside forward and backward tensor code
-/// may throw as LibTorch does; every other call reports a Status.
+/// Life: one per process, created before any tensor work, destroyed after every prepared object.
+/// Thread: the step thread. Collective calls (marked) are made by all ranks in the same order.
+/// Inside forward and backward tensor code may throw as LibTorch does; every other call reports a
+/// Status.
 
 #include <cstdint>
 #include <memory>
@@ -32,14 +34,20 @@ struct AcceleratorOptions {
 
 class Accelerator;
 
-/// The tensors a module's output holds; overload it (found by argument-dependent look-up) for own output types.
-inline std::vector<at::Tensor> OutputTensors(const at::Tensor& output) { return {output}; }
+/// The tensors a module's output holds; overload it (found by argument-dependent look-up) for own
+/// output types.
+inline std::vector<at::Tensor> OutputTensors(const at::Tensor& output) {
+  return {output};
+}
 
-/// A module in its data-parallel container: call it like the module; `->` reaches the user's own module.
+/// A module in its data-parallel container: call it like the module; `->` reaches the user's own
+/// module.
 template <typename Module>
 class PreparedModel {
  public:
-  PreparedModel(std::shared_ptr<Module> module, worker::ParallelEngine& engine, const Accelerator& accelerator)
+  PreparedModel(std::shared_ptr<Module> module,
+                worker::ParallelEngine& engine,
+                const Accelerator& accelerator)
       : module_(std::move(module)), engine_(&engine), accelerator_(&accelerator) {}
 
   template <typename... Args>
@@ -75,7 +83,8 @@ class AcceleratedOptimizer {
 class Accelerator {
  public:
   /// Collective: meets the other ranks. Errors: kUnavailable when they do not come.
-  static Result<std::unique_ptr<Accelerator>> Create(const AcceleratorOptions& options, const WorkerEnvironment& environment);
+  static Result<std::unique_ptr<Accelerator>> Create(const AcceleratorOptions& options,
+                                                     const WorkerEnvironment& environment);
 
   ~Accelerator();
 
@@ -103,20 +112,23 @@ class Accelerator {
   /// The optimizer of an already prepared model (its parameters are the same tensors).
   AcceleratedOptimizer prepare(std::unique_ptr<worker::Optimizer> optimizer) const;
 
-  /// Marks one micro-batch: the `counter`-th of the run (1-based). Gradients are exchanged and applied when `counter` is
-  /// a multiple of the accumulation steps; counting from the run's start keeps the phase across resumes.
+  /// Marks one micro-batch: the `counter`-th of the run (1-based). Gradients are exchanged and
+  /// applied when `counter` is a multiple of the accumulation steps; counting from the run's start
+  /// keeps the phase across resumes.
   void accumulate(int64_t counter);
 
   /// Divides by the accumulation steps and runs backward in the layout in force.
   template <typename Module>
   void backward(const PreparedModel<Module>& model, const at::Tensor& loss) const;
 
-  /// Global L2 norm before clipping, 0-d; off-sync an undefined tensor and nothing is scaled. `max_norm` <= 0 measures
-  /// nothing either.
+  /// Global L2 norm before clipping, 0-d; off-sync an undefined tensor and nothing is scaled.
+  /// `max_norm` <= 0 measures nothing either.
   at::Tensor clip_grad_norm_(const worker::Optimizer& optimizer, double max_norm) const;
 
   /// Collective. Mean or maximum over the ranks, in place; contiguous float32 on the host.
-  Status reduce(at::Tensor& values, worker::ReduceKind kind) { return groups_->control().AllReduce(values, kind); }
+  Status reduce(at::Tensor& values, worker::ReduceKind kind) {
+    return groups_->control().AllReduce(values, kind);
+  }
 
   /// Collective barrier.
   Status wait_for_everyone() { return groups_->control().Barrier(); }
@@ -125,7 +137,9 @@ class Accelerator {
   worker::Communicator& control() { return groups_->control(); }
 
  private:
-  Accelerator(const AcceleratorOptions& options, const WorkerEnvironment& environment, std::unique_ptr<worker::ProcessGroups> groups);
+  Accelerator(const AcceleratorOptions& options,
+              const WorkerEnvironment& environment,
+              std::unique_ptr<worker::ProcessGroups> groups);
   Result<worker::ParallelEngine*> MakeEngine(torch::nn::Module& module);
 
   AcceleratorOptions options_;

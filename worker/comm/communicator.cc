@@ -11,7 +11,8 @@ namespace lr::worker {
 
 namespace {
 
-/// The first line of a foreign exception: what c10d appends (C++ stack, request ids) helps nobody at a terminal.
+/// The first line of a foreign exception: what c10d appends (C++ stack, request ids) helps nobody
+/// at a terminal.
 std::string FirstLine(const char* what) {
   const std::string text(what);
   return text.substr(0, text.find('\n'));
@@ -45,7 +46,11 @@ Status Communicator::Run(const char* what, const std::function<void()>& collecti
     collective();
     return {};
   } catch (const std::exception& error) {
-    dead_ = Unavailable("rank {} of {}: {} failed, a peer is lost or silent ({})", rank_, size_, what, FirstLine(error.what()));
+    dead_ = Unavailable("rank {} of {}: {} failed, a peer is lost or silent ({})",
+                        rank_,
+                        size_,
+                        what,
+                        FirstLine(error.what()));
     return dead_;
   }
 }
@@ -107,7 +112,8 @@ Result<std::vector<std::string>> Communicator::AllGather(const std::string& text
     for (const at::Tensor& one : gathered[0]) {
       int64_t size = 0;
       std::memcpy(&size, one.data_ptr(), sizeof(size));
-      LR_CHECK(size >= 0 && size <= record - 8, "gathered record of {} bytes claims {}", record, size);
+      LR_CHECK(
+          size >= 0 && size <= record - 8, "gathered record of {} bytes claims {}", record, size);
       all.push_back(FromBytes(one.slice(0, 8), size));
     }
   }));
@@ -116,7 +122,8 @@ Result<std::vector<std::string>> Communicator::AllGather(const std::string& text
 
 Status Communicator::AgreeAll(const Status& mine) {
   // "<code> <message>"; empty when fine, so that the usual case moves a few bytes.
-  const std::string word = mine.ok() ? "" : fmt::format("{} {}", static_cast<int>(mine.code()), mine.message());
+  const std::string word =
+      mine.ok() ? "" : fmt::format("{} {}", static_cast<int>(mine.code()), mine.message());
   LR_ASSIGN(const std::vector<std::string> words, AllGather(word));
   for (size_t rank = 0; rank < words.size(); ++rank) {
     if (words[rank].empty()) {
@@ -148,7 +155,8 @@ Result<int64_t> PendingMax::Wait() {
     try {
       work_->wait();
     } catch (const std::exception& error) {
-      return Unavailable("step agreement failed, a peer is lost or silent ({})", FirstLine(error.what()));
+      return Unavailable("step agreement failed, a peer is lost or silent ({})",
+                         FirstLine(error.what()));
     }
   }
   return value_.item<int64_t>();

@@ -1,9 +1,11 @@
 #pragma once
-/// Small collectives on host memory for everything that is not a gradient: agreement, metrics, barriers, file names.
+/// Small collectives on host memory for everything that is not a gradient: agreement, metrics,
+/// barriers, file names.
 ///
-/// Called by the step thread only, by all ranks in the same order. After a failure (a peer died or stayed silent) the
-/// communicator is dead: every later call fails at once, recovery is a new epoch decided by the launcher. With one
-/// process every call is a local no-op. This is the border where c10d's exceptions become Status.
+/// Called by the step thread only, by all ranks in the same order. After a failure (a peer died or
+/// stayed silent) the communicator is dead: every later call fails at once, recovery is a new epoch
+/// decided by the launcher. With one process every call is a local no-op. This is the border where
+/// c10d's exceptions become Status.
 
 #include <cstdint>
 #include <functional>
@@ -61,7 +63,8 @@ class Communicator {
   /// Every rank's text, by rank.
   Result<std::vector<std::string>> AllGather(const std::string& text);
 
-  /// Ok when every rank is; else the first failed rank's status with its rank named, the same on all ranks.
+  /// Ok when every rank is; else the first failed rank's status with its rank named, the same on
+  /// all ranks.
   Status AgreeAll(const Status& mine);
 
   /// Starts an 8-byte max-reduction that runs beside the step (design decision 4).

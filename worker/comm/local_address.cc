@@ -1,11 +1,10 @@
 #include "worker/comm/local_address.h"
 
+#include <array>
+#include <memory>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <array>
-#include <memory>
 
 namespace lr::worker {
 
@@ -16,7 +15,13 @@ std::string NumericLocalName(int socket_fd) {
   socklen_t size = sizeof(local);
   std::array<char, NI_MAXHOST> text{};
   if (getsockname(socket_fd, reinterpret_cast<sockaddr*>(&local), &size) != 0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&local), size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
+      getnameinfo(reinterpret_cast<sockaddr*>(&local),
+                  size,
+                  text.data(),
+                  text.size(),
+                  nullptr,
+                  0,
+                  NI_NUMERICHOST) != 0) {
     return {};
   }
   return text.data();

@@ -27,8 +27,10 @@ StorePtr OpenStore(const WorkerEnvironment& environment, std::chrono::millisecon
   options.waitWorkers = !environment.use_agent_store;
   options.timeout = timeout;
   auto store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
-  // A restarted group must not read the keys of the attempt before it when the agent's store outlives the workers.
-  return c10::make_intrusive<c10d::PrefixStore>(fmt::format("worker/{}", environment.restart_count), store);
+  // A restarted group must not read the keys of the attempt before it when the agent's store
+  // outlives the workers.
+  return c10::make_intrusive<c10d::PrefixStore>(fmt::format("worker/{}", environment.restart_count),
+                                                store);
 }
 
 c10::intrusive_ptr<c10d::ProcessGroupGloo> MakeGloo(const std::string& name,
@@ -39,21 +41,30 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo> MakeGloo(const std::string& name,
   auto options = c10d::ProcessGroupGloo::Options::create();
   options->timeout = timeout;
   options->threads = threads;
-  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // NOLINT(concurrency-mt-unsafe): nobody writes the environment
-  options->devices.push_back(
-      interface != nullptr ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
-                           : c10d::ProcessGroupGloo::createDeviceForHostname(LocalAddressTowards(environment.master_addr)));
+  const char* interface = std::getenv(
+      "GLOO_SOCKET_IFNAME");  // NOLINT(concurrency-mt-unsafe): nobody writes the environment
+  options->devices.push_back(interface != nullptr
+                                 ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
+                                 : c10d::ProcessGroupGloo::createDeviceForHostname(
+                                       LocalAddressTowards(environment.master_addr)));
   return c10::make_intrusive<c10d::ProcessGroupGloo>(
-      c10::make_intrusive<c10d::PrefixStore>(name, store), environment.rank, environment.world_size, options);
+      c10::make_intrusive<c10d::PrefixStore>(name, store),
+      environment.rank,
+      environment.world_size,
+      options);
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> MakeDataGroup(const StorePtr& store,
                                                      const WorkerEnvironment& environment,
                                                      const ProcessGroupOptions& options) {
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(
-      c10::make_intrusive<c10d::PrefixStore>("data", store), environment.rank, environment.world_size);
+  auto group =
+      c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::PrefixStore>("data", store),
+                                              environment.rank,
+                                              environment.world_size);
   using BackendType = c10d::ProcessGroup::BackendType;
-  group->setBackend(c10::DeviceType::CPU, BackendType::GLOO, MakeGloo("data/gloo", store, environment, options.timeout, 2));
+  group->setBackend(c10::DeviceType::CPU,
+                    BackendType::GLOO,
+                    MakeGloo("data/gloo", store, environment, options.timeout, 2));
   BackendType default_backend = BackendType::GLOO;
 #ifdef LR_CUDA
   if (options.cuda) {
@@ -61,11 +72,13 @@ c10::intrusive_ptr<c10d::ProcessGroup> MakeDataGroup(const StorePtr& store,
     nccl_options->timeout = options.timeout;
     group->setBackend(c10::DeviceType::CUDA,
                       BackendType::NCCL,
-                      c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>("data/nccl", store),
-                                                                  environment.rank,
-                                                                  environment.world_size,
-                                                                  nccl_options));
-    group->setBoundDeviceId(c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(options.device_index)));
+                      c10::make_intrusive<c10d::ProcessGroupNCCL>(
+                          c10::make_intrusive<c10d::PrefixStore>("data/nccl", store),
+                          environment.rank,
+                          environment.world_size,
+                          nccl_options));
+    group->setBoundDeviceId(
+        c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(options.device_index)));
     default_backend = BackendType::NCCL;
   }
 #endif
@@ -85,15 +98,18 @@ Result<std::unique_ptr<ProcessGroups>> ProcessGroups::Create(const WorkerEnviron
   }
 #ifndef LR_CUDA
   if (options.cuda) {
-    return FailedPrecondition("{} processes on cuda need NCCL, and this build has none: build with the preset 'gpu'",
-                              environment.world_size);
+    return FailedPrecondition(
+        "{} processes on cuda need NCCL, and this build has none: build with the preset 'gpu'",
+        environment.world_size);
   }
 #endif
   try {
     const StorePtr store = OpenStore(environment, options.timeout);
     groups->data_ = MakeDataGroup(store, environment, options);
-    groups->control_ = std::make_unique<Communicator>(
-        MakeGloo("control", store, environment, options.timeout, 1), environment.rank, environment.world_size);
+    groups->control_ =
+        std::make_unique<Communicator>(MakeGloo("control", store, environment, options.timeout, 1),
+                                       environment.rank,
+                                       environment.world_size);
   } catch (const std::exception& error) {
     const std::string text = error.what();
     return Unavailable("rank {} of {} could not meet the others at {}:{}: {}",

@@ -1,7 +1,9 @@
 #pragma once
-/// The process groups of one worker: a data group for gradients (NCCL on CUDA, Gloo on CPU) and a control group (Gloo).
+/// The process groups of one worker: a data group for gradients (NCCL on CUDA, Gloo on CPU) and a
+/// control group (Gloo).
 ///
-/// Created once by the step thread, after the environment guard and before anything is loaded; destroyed last.
+/// Created once by the step thread, after the environment guard and before anything is loaded;
+/// destroyed last.
 
 #include <chrono>
 #include <memory>
@@ -26,9 +28,11 @@ struct ProcessGroupOptions {
 
 class ProcessGroups {
  public:
-  /// Meets the other ranks at MASTER_ADDR:MASTER_PORT (rank 0 serves the store unless the agent does). With one process
-  /// nothing is opened. Errors: kUnavailable naming address, port and rank when the peers do not come in time.
-  static Result<std::unique_ptr<ProcessGroups>> Create(const WorkerEnvironment& environment, const ProcessGroupOptions& options);
+  /// Meets the other ranks at MASTER_ADDR:MASTER_PORT (rank 0 serves the store unless the agent
+  /// does). With one process nothing is opened. Errors: kUnavailable naming address, port and rank
+  /// when the peers do not come in time.
+  static Result<std::unique_ptr<ProcessGroups>> Create(const WorkerEnvironment& environment,
+                                                       const ProcessGroupOptions& options);
 
   ~ProcessGroups();
 

@@ -1,6 +1,7 @@
 #pragma once
-/// The worker's ear and mouth: requests from signals and from the launcher come in, phase and step reports go out.
-/// No LibTorch. The training loop uses only this file; the stream (gRPC) is behind ControlLink.
+/// The worker's ear and mouth: requests from signals and from the launcher come in, phase and step
+/// reports go out. No LibTorch. The training loop uses only this file; the stream (gRPC) is behind
+/// ControlLink.
 
 #include <atomic>
 #include <cstdint>
@@ -14,11 +15,12 @@ namespace lr::worker {
 /// What a rank was asked to do; ordered, the maximum over all ranks wins (design decision 4).
 enum class ControlWord : uint8_t { kNone = 0, kCheckpoint = 1, kCheckpointAndStop = 2, kStop = 3 };
 
-/// The pending request of this rank. Raise() is async-signal-safe and may be called from any thread; the step thread
-/// reads and clears it at step boundaries.
+/// The pending request of this rank. Raise() is async-signal-safe and may be called from any
+/// thread; the step thread reads and clears it at step boundaries.
 class ControlInbox {
  public:
-  /// Keeps the larger of the pending and the new word. `signal` (0: none) is remembered for the exit code.
+  /// Keeps the larger of the pending and the new word. `signal` (0: none) is remembered for the
+  /// exit code.
   void Raise(ControlWord word, int signal = 0);
 
   ControlWord pending() const;
@@ -34,12 +36,22 @@ class ControlInbox {
   std::atomic<int> stop_signal_{0};
 };
 
-/// SIGUSR1: checkpoint; SIGUSR2, SIGTERM, SIGINT: checkpoint and stop; a second SIGTERM or SIGINT ends the process at
-/// once with 128 + n. Signals ignored at start stay ignored. Call once, before any thread starts; `inbox` must live for
-/// the whole process. SIGHUP keeps its default action.
+/// SIGUSR1: checkpoint; SIGUSR2, SIGTERM, SIGINT: checkpoint and stop; a second SIGTERM or SIGINT
+/// ends the process at once with 128 + n. Signals ignored at start stay ignored. Call once, before
+/// any thread starts; `inbox` must live for the whole process. SIGHUP keeps its default action.
 void InstallSignalHandlers(ControlInbox& inbox);
 
-enum class Phase { kInit, kData, kForward, kBackward, kReduce, kOptimizer, kEval, kCheckpoint, kIdle };
+enum class Phase {
+  kInit,
+  kData,
+  kForward,
+  kBackward,
+  kReduce,
+  kOptimizer,
+  kEval,
+  kCheckpoint,
+  kIdle
+};
 
 struct StepReport {
   int64_t step = 0;
@@ -48,19 +60,25 @@ struct StepReport {
   double samples_per_s = 0.0;
 };
 
-/// Everything the worker tells its launcher. All calls return at once and never fail: without a socket, or after the
-/// stream is lost, they do nothing. Called by the step thread; one own thread ("link") does the sending.
+/// Everything the worker tells its launcher. All calls return at once and never fail: without a
+/// socket, or after the stream is lost, they do nothing. Called by the step thread; one own thread
+/// ("link") does the sending.
 class ControlLink {
  public:
-  /// Connects to `socket_path` (empty: a link that does nothing). Words that arrive are raised in `inbox`.
-  static std::unique_ptr<ControlLink> Start(const std::string& socket_path, int rank, const std::string& output_dir,
+  /// Connects to `socket_path` (empty: a link that does nothing). Words that arrive are raised in
+  /// `inbox`.
+  static std::unique_ptr<ControlLink> Start(const std::string& socket_path,
+                                            int rank,
+                                            const std::string& output_dir,
                                             ControlInbox& inbox);
 
   virtual ~ControlLink() = default;
 
   virtual void SetPhase(Phase phase) = 0;
   virtual void ReportStep(const StepReport& report) = 0;  ///< coalesced to at most one per second
-  virtual void ReportCheckpoint(int64_t step, const std::string& directory, const Status& outcome) = 0;
+  virtual void ReportCheckpoint(int64_t step,
+                                const std::string& directory,
+                                const Status& outcome) = 0;
   virtual void ReportFailure(const std::string& what) = 0;
 
   /// "done", "stopped" or "failed"; flushes what is queued, waits at most 1 s.

@@ -1,9 +1,11 @@
 #pragma once
-/// The data-parallel engine behind a prepared module: what happens around forward and backward in the layout in force.
+/// The data-parallel engine behind a prepared module: what happens around forward and backward in
+/// the layout in force.
 ///
-/// One engine per prepared module, owned by the Accelerator, used by the step thread. Layouts: plain (one process) and
-/// replicated (DDP). All calls of one step are made by all ranks in the same order. Collective failures surface as
-/// c10d exceptions, as everywhere in tensor code; train_step.cc and the Accelerator turn them into a Status.
+/// One engine per prepared module, owned by the Accelerator, used by the step thread. Layouts:
+/// plain (one process) and replicated (DDP). All calls of one step are made by all ranks in the
+/// same order. Collective failures surface as c10d exceptions, as everywhere in tensor code;
+/// train_step.cc and the Accelerator turn them into a Status.
 
 #include <vector>
 
@@ -21,7 +23,8 @@ class ParallelEngine {
   /// After the forward, with every tensor it returned.
   virtual void EndForward(const std::vector<at::Tensor>& outputs, bool sync) = 0;
 
-  /// Gradients of `loss`; on return they are those of the data-parallel mean if the pass was started with sync.
+  /// Gradients of `loss`; on return they are those of the data-parallel mean if the pass was
+  /// started with sync.
   virtual void Backward(const at::Tensor& loss) = 0;
 };
 

@@ -19,9 +19,12 @@ constexpr size_t kBroadcastBytes = 250 * kMiB;
 
 }  // namespace
 
-void PlainEngine::Backward(const at::Tensor& loss) { loss.backward(); }
+void PlainEngine::Backward(const at::Tensor& loss) {
+  loss.backward();
+}
 
-ReplicatedEngine::ReplicatedEngine(c10::intrusive_ptr<c10d::ProcessGroup> group, const ReplicatedOptions& options)
+ReplicatedEngine::ReplicatedEngine(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                                   const ReplicatedOptions& options)
     : group_(std::move(group)), options_(options) {}
 
 ReplicatedEngine::~ReplicatedEngine() {
@@ -30,15 +33,17 @@ ReplicatedEngine::~ReplicatedEngine() {
   reducer_.reset();
 }
 
-Result<std::unique_ptr<ReplicatedEngine>> ReplicatedEngine::Create(torch::nn::Module& module,
-                                                                   c10::intrusive_ptr<c10d::ProcessGroup> group,
-                                                                   const ReplicatedOptions& options) {
+Result<std::unique_ptr<ReplicatedEngine>> ReplicatedEngine::Create(
+    torch::nn::Module& module,
+    c10::intrusive_ptr<c10d::ProcessGroup> group,
+    const ReplicatedOptions& options) {
   std::unique_ptr<ReplicatedEngine> engine(new ReplicatedEngine(std::move(group), options));
   try {
     engine->Build(module);
   } catch (const std::exception& error) {
     const std::string text = error.what();
-    return FailedPrecondition("the model could not be replicated: {}", text.substr(0, text.find('\n')));
+    return FailedPrecondition("the model could not be replicated: {}",
+                              text.substr(0, text.find('\n')));
   }
   return engine;
 }
@@ -64,10 +69,12 @@ void ReplicatedEngine::Build(torch::nn::Module& module) {
   }
   c10d::broadcast_coalesced(group_, all, kBroadcastBytes, 0);
 
-  // One unlimited first bucket (rebuilt in gradient order later) unless unused parameters are looked for.
+  // One unlimited first bucket (rebuilt in gradient order later) unless unused parameters are
+  // looked for.
   const bool rebuilt = options_.static_graph || !options_.find_unused_parameters;
-  const std::vector<size_t> limits = rebuilt ? std::vector<size_t>{std::numeric_limits<int32_t>::max()}
-                                             : std::vector<size_t>{kFirstBucketBytes, kBucketBytes};
+  const std::vector<size_t> limits = rebuilt
+                                         ? std::vector<size_t>{std::numeric_limits<int32_t>::max()}
+                                         : std::vector<size_t>{kFirstBucketBytes, kBucketBytes};
   auto [buckets, caps] = c10d::compute_bucket_assignment_by_size(trainable, limits, {}, {}, {});
   const std::vector<std::vector<size_t>> reversed(buckets.rbegin(), buckets.rend());
   reducer_ = std::make_shared<c10d::Reducer>(trainable,
@@ -110,6 +117,8 @@ void ReplicatedEngine::EndForward(const std::vector<at::Tensor>& outputs, bool s
   reducer_->prepare_for_backward(look ? outputs : std::vector<at::Tensor>{});
 }
 
-void ReplicatedEngine::Backward(const at::Tensor& loss) { loss.backward(); }
+void ReplicatedEngine::Backward(const at::Tensor& loss) {
+  loss.backward();
+}
 
 }  // namespace lr::worker

@@ -1,9 +1,11 @@
 #pragma once
-/// DDP: the full module on every rank, gradients averaged over all ranks while backward runs, on c10d's own Reducer.
+/// DDP: the full module on every rank, gradients averaged over all ranks while backward runs, on
+/// c10d's own Reducer.
 ///
-/// Semantics and defaults of torch.nn.parallel.DistributedDataParallel (sharded_training.md 6.2): rank 0's parameters
-/// and buffers everywhere at the start, buckets of 25 MiB (the first 1 MiB) in reversed registration order, globally
-/// unused parameters keep an undefined gradient, an accumulation window exchanges nothing before its last pass.
+/// Semantics and defaults of torch.nn.parallel.DistributedDataParallel (sharded_training.md 6.2):
+/// rank 0's parameters and buffers everywhere at the start, buckets of 25 MiB (the first 1 MiB) in
+/// reversed registration order, globally unused parameters keep an undefined gradient, an
+/// accumulation window exchanges nothing before its last pass.
 
 #include <memory>
 #include <string>
@@ -30,16 +32,18 @@ struct ReplicatedOptions {
   bool find_unused_parameters = true;
   bool gradient_as_bucket_view = false;
   bool static_graph = false;
-  bool broadcast_buffers = true;  ///< before every forward; off for modules whose buffers never change in training
+  bool broadcast_buffers =
+      true;  ///< before every forward; off for modules whose buffers never change in training
 };
 
 class ReplicatedEngine final : public ParallelEngine {
  public:
-  /// Collective. Checks that all ranks hold the same parameters (count and shapes), then broadcasts rank 0's values.
-  /// `module` must outlive the engine and keep its parameters.
-  static Result<std::unique_ptr<ReplicatedEngine>> Create(torch::nn::Module& module,
-                                                          c10::intrusive_ptr<c10d::ProcessGroup> group,
-                                                          const ReplicatedOptions& options);
+  /// Collective. Checks that all ranks hold the same parameters (count and shapes), then broadcasts
+  /// rank 0's values. `module` must outlive the engine and keep its parameters.
+  static Result<std::unique_ptr<ReplicatedEngine>> Create(
+      torch::nn::Module& module,
+      c10::intrusive_ptr<c10d::ProcessGroup> group,
+      const ReplicatedOptions& options);
   ~ReplicatedEngine() override;
 
   void BeginForward(bool sync) override;
@@ -52,7 +56,8 @@ class ReplicatedEngine final : public ParallelEngine {
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   ReplicatedOptions options_;
-  std::vector<at::Tensor> buffers_;  ///< sent from rank 0 before each forward; empty when they never change
+  std::vector<at::Tensor>
+      buffers_;  ///< sent from rank 0 before each forward; empty when they never change
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
 };

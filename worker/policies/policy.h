@@ -1,5 +1,6 @@
 #pragma once
-/// The interface every policy implements. A policy is written as if one device existed; the engine (DDP, FSDP) wraps it.
+/// The interface every policy implements. A policy is written as if one device existed; the engine
+/// (DDP, FSDP) wraps it.
 
 #include <optional>
 #include <string>
@@ -14,11 +15,13 @@
 namespace lr::worker {
 
 struct PolicyOutput {
-  at::Tensor loss;                                          ///< 0-d, requires grad in training
-  std::vector<std::pair<std::string, at::Tensor>> metrics;  ///< 0-d, detached, in the order they are logged
+  at::Tensor loss;  ///< 0-d, requires grad in training
+  std::vector<std::pair<std::string, at::Tensor>>
+      metrics;  ///< 0-d, detached, in the order they are logged
 };
 
-/// Parameters (by full name, registration order) that share hyper-parameters; `lr` overrides the optimizer's.
+/// Parameters (by full name, registration order) that share hyper-parameters; `lr` overrides the
+/// optimizer's.
 struct ParameterGroup {
   std::vector<std::string> names;
   std::optional<double> lr;
@@ -31,7 +34,8 @@ class Policy : public torch::nn::Module {
   /// Loss of one preprocessed batch. In evaluation mode: the held-out loss.
   virtual PolicyOutput forward(const Batch& batch) = 0;
 
-  /// Trainable parameters by group; the optimizer state indices in checkpoints run over these in order.
+  /// Trainable parameters by group; the optimizer state indices in checkpoints run over these in
+  /// order.
   virtual std::vector<ParameterGroup> ParameterGroups() const = 0;
 
   /// Normalised actions [B, T, A]; switches to evaluation mode, no gradient.

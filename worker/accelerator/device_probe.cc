@@ -1,0 +1,17 @@
+#include "worker/accelerator/device_probe.h"
+
+#include <ATen/Context.h>
+#include <torch/cuda.h>
+
+namespace lr::worker {
+
+DeviceInventory ProbeDevices() {
+  DeviceInventory inventory;
+  inventory.cuda_devices = static_cast<int>(torch::cuda::device_count());
+  inventory.cuda = inventory.cuda_devices > 0;
+  inventory.mps = at::hasMPS();
+  inventory.xpu = at::hasXPU();
+  return inventory;
+}
+
+}  // namespace lr::worker
