@@ -15,13 +15,9 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "common/base/status.h"
-
-namespace c10d {
-class Backend;
-class Work;
-}  // namespace c10d
 
 namespace lr::worker {
 

@@ -9,14 +9,11 @@
 #include <memory>
 
 #include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "common/base/status.h"
 #include "common/contract/worker_environment.h"
 #include "worker/comm/communicator.h"
-
-namespace c10d {
-class ProcessGroup;
-}
 
 namespace lr::worker {
 

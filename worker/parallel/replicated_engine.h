@@ -12,13 +12,13 @@
 #include <vector>
 
 #include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "common/base/status.h"
 #include "worker/parallel/engine.h"
 
 namespace c10d {
 class Logger;
-class ProcessGroup;
 class Reducer;
 }  // namespace c10d
 

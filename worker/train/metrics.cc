@@ -9,12 +9,16 @@
 
 namespace lr::worker {
 
-Progress ProgressAt(int64_t step, int64_t samples_per_step, int64_t num_frames, int64_t num_episodes) {
+Progress ProgressAt(int64_t step,
+                    int64_t samples_per_step,
+                    int64_t num_frames,
+                    int64_t num_episodes) {
   Progress progress;
   progress.step = step;
   progress.samples = step * samples_per_step;
   const double samples = static_cast<double>(progress.samples);
-  progress.episodes = samples / (static_cast<double>(num_frames) / static_cast<double>(num_episodes));
+  progress.episodes =
+      samples / (static_cast<double>(num_frames) / static_cast<double>(num_episodes));
   progress.epochs = samples / static_cast<double>(num_frames);
   return progress;
 }
@@ -37,14 +41,15 @@ MetricsWindow::MetricsWindow(bool with_memory) {
 }
 
 MetricsWindow::Metric* MetricsWindow::Find(const std::string& name) {
-  const auto it = std::find_if(metrics_.begin(), metrics_.end(), [&](const Metric& metric) { return metric.name == name; });
+  const auto it = std::find_if(
+      metrics_.begin(), metrics_.end(), [&](const Metric& metric) { return metric.name == name; });
   return it == metrics_.end() ? nullptr : &*it;
 }
 
 bool MetricsWindow::is_fixed(const std::string& name) const {
-  return std::any_of(metrics_.begin(), metrics_.begin() + static_cast<std::ptrdiff_t>(fixed_count_), [&](const Metric& metric) {
-    return metric.name == name;
-  });
+  return std::any_of(metrics_.begin(),
+                     metrics_.begin() + static_cast<std::ptrdiff_t>(fixed_count_),
+                     [&](const Metric& metric) { return metric.name == name; });
 }
 
 void MetricsWindow::Add(const std::string& name, double value) {
@@ -57,7 +62,9 @@ void MetricsWindow::Add(const std::string& name, double value) {
   ++metric->count;
 }
 
-Status MetricsWindow::Reduce(int64_t samples_per_step, const ReduceValues& reduce, const GatherTexts& gather) {
+Status MetricsWindow::Reduce(int64_t samples_per_step,
+                             const ReduceValues& reduce,
+                             const GatherTexts& gather) {
   for (const MetricReduction kind : {MetricReduction::kMean, MetricReduction::kMax}) {
     std::vector<float> values;
     for (size_t i = 0; i < fixed_count_; ++i) {
@@ -147,7 +154,8 @@ std::string MetricsWindow::Line(const Progress& progress) const {
                                  ShortNumber(progress.episodes),
                                  progress.epochs);
   for (const Metric& metric : metrics_) {
-    line += fmt::format(" {}:{}", metric.label, fmt::format(fmt::runtime(metric.format), metric.mean()));
+    line += fmt::format(
+        " {}:{}", metric.label, fmt::format(fmt::runtime(metric.format), metric.mean()));
   }
   return line;
 }

@@ -1,12 +1,11 @@
 #include "worker/train/progress_bar.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -18,7 +17,8 @@ std::string Clock(double seconds) {
   const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
   const int64_t hours = whole / 3600;
   const int64_t minutes = whole / 60 % 60;
-  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60) : fmt::format("{:02}:{:02}", minutes, whole % 60);
+  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
+                   : fmt::format("{:02}:{:02}", minutes, whole % 60);
 }
 
 /// `width` cells, the last one in eighths.
@@ -44,15 +44,20 @@ int TerminalColumns() {
 
 }  // namespace
 
-std::string ProgressText(int64_t done, int64_t total, std::chrono::duration<double> elapsed, int columns) {
+std::string ProgressText(int64_t done,
+                         int64_t total,
+                         std::chrono::duration<double> elapsed,
+                         int columns) {
   const double fraction = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0.0;
   const double rate = elapsed.count() > 0 ? static_cast<double>(done) / elapsed.count() : 0.0;
-  const std::string left = done > 0 && rate > 0 ? Clock(static_cast<double>(total - done) / rate) : "?";
+  const std::string left =
+      done > 0 && rate > 0 ? Clock(static_cast<double>(total - done) / rate) : "?";
   const std::string speed = rate <= 0    ? "?step/s"
                             : rate < 1.0 ? fmt::format("{:5.2f}s/step", 1.0 / rate)
                                          : fmt::format("{:5.2f}step/s", rate);
   const std::string head = fmt::format("Training: {:3.0f}%|", std::floor(100.0 * fraction));
-  const std::string tail = fmt::format("| {}/{} [{}<{}, {}]", done, total, Clock(elapsed.count()), left, speed);
+  const std::string tail =
+      fmt::format("| {}/{} [{}<{}, {}]", done, total, Clock(elapsed.count()), left, speed);
   const int room = columns - 1 - static_cast<int>(head.size() + tail.size());
   return head + Cells(fraction, std::clamp(room, 1, 60)) + tail;
 }
@@ -83,14 +88,17 @@ void ProgressBar::Hide() {
 
 void ProgressBar::Draw() {
   const auto now = std::chrono::steady_clock::now();
-  std::fputs(fmt::format("\r{}\033[K", ProgressText(done_, total_, now - start_, TerminalColumns())).c_str(), stderr);
+  std::fputs(fmt::format("\r{}\033[K", ProgressText(done_, total_, now - start_, TerminalColumns()))
+                 .c_str(),
+             stderr);
   std::fflush(stderr);
   visible_ = true;
   last_draw_ = now;
 }
 
 bool ProgressBarWanted() {
-  return isatty(STDERR_FILENO) == 1 && std::getenv("SLURM_JOB_ID") == nullptr;  // NOLINT(concurrency-mt-unsafe)
+  return isatty(STDERR_FILENO) == 1 &&
+         std::getenv("SLURM_JOB_ID") == nullptr;  // NOLINT(concurrency-mt-unsafe)
 }
 
 }  // namespace lr::worker

@@ -1,0 +1,71 @@
+#include "worker/train/train_step.h"
+
+#include <torch/csrc/distributed/c10d/exception.h>
+
+namespace lr::worker {
+
+namespace {
+
+std::string FirstLine(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+StepOutputs Update(const StepInputs& in, const Batch& batch, const char*& doing) {
+  StepOutputs out;
+  doing = "forward";
+  in.link.SetPhase(Phase::kForward);
+  in.model->train();
+  const PolicyOutput output = in.model(batch);
+  doing = "backward";
+  in.link.SetPhase(Phase::kBackward);
+  in.accelerator.backward(in.model, output.loss);
+  doing = "update";
+  in.link.SetPhase(Phase::kOptimizer);
+  const at::Tensor norm =
+      in.accelerator.clip_grad_norm_(in.optimizer.unwrapped(), in.grad_clip_norm);
+  in.optimizer.step();
+  in.optimizer.zero_grad();
+  if (in.scheduler != nullptr) {
+    in.scheduler->Step();
+  }
+  out.loss = output.loss.item<double>();
+  if (norm.defined()) {
+    out.grad_norm = norm.item<double>();
+  }
+  for (const auto& [name, value] : output.metrics) {
+    out.metrics.emplace_back(name, value.item<double>());
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<StepOutputs> TrainStep(const StepInputs& in, const Batch& batch, int64_t counter) {
+  in.accelerator.accumulate(counter);
+  const char* doing = "start";
+  try {
+    return Update(in, batch, doing);
+  } catch (const c10::DistError& error) {
+    return Unavailable(
+        "step {}, {}: a peer is lost or silent ({})", counter, doing, FirstLine(error.what()));
+  } catch (const std::exception& error) {
+    // Gloo reports a closed connection as a plain runtime error.
+    const std::string text = FirstLine(error.what());
+    const bool lost_peer =
+        in.accelerator.num_processes() > 1 && text.find("gloo") != std::string::npos;
+    return lost_peer
+               ? Unavailable("step {}, {}: a peer is lost or silent ({})", counter, doing, text)
+               : Internal("step {}, {}: {}", counter, doing, text);
+  }
+}
+
+Result<double> EvaluationLoss(Policy& policy, const Batch& batch) {
+  try {
+    const at::NoGradGuard no_grad;
+    return policy.forward(batch).loss.item<double>();
+  } catch (const std::exception& error) {
+    return Internal("held-out loss: {}", FirstLine(error.what()));
+  }
+}
+
+}  // namespace lr::worker

@@ -1,0 +1,47 @@
+#pragma once
+/// One update: forward, backward, clip, optimizer, schedule. The border where tensor exceptions
+/// become a Status.
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/accelerator/accelerator.h"
+#include "worker/control/control.h"
+#include "worker/optim/schedule.h"
+#include "worker/policies/policy.h"
+
+namespace lr::worker {
+
+/// The tensors of a policy's output that take part in autograd (found by the prepared model).
+inline std::vector<at::Tensor> OutputTensors(const PolicyOutput& output) {
+  return {output.loss};
+}
+
+struct StepInputs {
+  Accelerator& accelerator;
+  PreparedModel<Policy>& model;
+  AcceleratedOptimizer& optimizer;
+  LrScheduler* scheduler = nullptr;  ///< null: constant rate
+  ControlLink& link;
+  double grad_clip_norm = 0.0;
+};
+
+struct StepOutputs {
+  double loss = 0.0;                ///< of this rank's micro-batch, undivided
+  std::optional<double> grad_norm;  ///< before clipping; only on synchronising passes with clipping
+  std::vector<std::pair<std::string, double>> metrics;
+};
+
+/// The `counter`-th micro-batch of the run (1-based). Collective. Errors: kUnavailable when a
+/// collective failed, kInternal for anything else that tensor code threw; both with the step and
+/// what was being done.
+Result<StepOutputs> TrainStep(const StepInputs& in, const Batch& batch, int64_t counter);
+
+/// Held-out loss of one batch: evaluation mode as the caller set it, no gradients, no
+/// communication.
+Result<double> EvaluationLoss(Policy& policy, const Batch& batch);
+
+}  // namespace lr::worker
