@@ -38,12 +38,20 @@ if(LR_WORKER)
     message(FATAL_ERROR "LibTorch is missing in ${LR_DEPS}: run tools/setup.sh (or use the preset 'control', which needs none)")
   endif()
   set(torch "${LR_DEPS}/torch")
+  # In the build tree the libraries are found in .deps; installed programs find copies beside them (lib/lr, same layout).
+  set(CMAKE_BUILD_RPATH "${torch}/lib" "${LR_DEPS}/nvidia/cu13/lib" "${LR_DEPS}/pyarrow")
+  set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib/lr/torch/lib" "$ORIGIN/../lib/lr/nvidia/cu13/lib" "$ORIGIN/../lib/lr/pyarrow")
+  install(FILES "${torch}/lib/libtorch_cpu.so" "${torch}/lib/libc10.so" "${torch}/lib/libgomp.so.1"
+          DESTINATION lib/lr/torch/lib COMPONENT training)
+  install(FILES "${LR_DEPS}/nvidia/cu13/lib/libcudart.so.13" "${LR_DEPS}/nvidia/cu13/lib/libcupti.so.13"
+          DESTINATION lib/lr/nvidia/cu13/lib COMPONENT training)
+  install(FILES "${LR_DEPS}/pyarrow/libarrow.so.2600" "${LR_DEPS}/pyarrow/libparquet.so.2600"
+          DESTINATION lib/lr/pyarrow COMPONENT training)
   add_library(lr_dep_torch INTERFACE)
   target_include_directories(lr_dep_torch SYSTEM INTERFACE "${LR_DEPS}/include/torch" "${LR_DEPS}/include/torch/torch/csrc/api/include")
   target_compile_definitions(lr_dep_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
   # LibTorch registers operators in static initialisers: it must be linked even where no symbol is named.
-  target_link_options(lr_dep_torch INTERFACE "-Wl,-rpath,${torch}/lib" "-Wl,-rpath,${LR_DEPS}/nvidia/cu13/lib"
-                      "-Wl,--push-state,--no-as-needed" "${torch}/lib/libtorch_cpu.so" "${torch}/lib/libc10.so" "-Wl,--pop-state"
+  target_link_options(lr_dep_torch INTERFACE "-Wl,--push-state,--no-as-needed" "${torch}/lib/libtorch_cpu.so" "${torch}/lib/libc10.so" "-Wl,--pop-state"
                       "-Wl,--unresolved-symbols=ignore-in-shared-libs")
   if(LR_CUDA)
     find_package(CUDAToolkit REQUIRED)
@@ -58,7 +66,6 @@ if(LR_WORKER)
   add_library(lr_dep_arrow INTERFACE)
   target_include_directories(lr_dep_arrow SYSTEM INTERFACE "${LR_DEPS}/include/arrow")
   target_link_libraries(lr_dep_arrow INTERFACE "${LR_DEPS}/pyarrow/libparquet.so.2600" "${LR_DEPS}/pyarrow/libarrow.so.2600")
-  target_link_options(lr_dep_arrow INTERFACE "-Wl,-rpath,${LR_DEPS}/pyarrow")
   add_library(lr_dep::arrow ALIAS lr_dep_arrow)
 
   pkg_check_modules(ffmpeg REQUIRED IMPORTED_TARGET libavformat libavcodec libswscale libavutil)
