@@ -34,9 +34,14 @@ struct CheckpointContents {
   NamedTensors model;                ///< StateDict() of the policy
   std::vector<SideFile> side_files;  ///< in the order of 3.3: states of the preprocessor, its JSON,
                                      ///< then the postprocessor's
-  const Optimizer* optimizer = nullptr;
+  const Optimizer* optimizer = nullptr;    ///< null: no optimizer files
   const LrScheduler* scheduler = nullptr;  ///< null: no scheduler file
   RngState rng;
+};
+
+struct OptimizerSnapshot {
+  NamedTensors state;
+  Json groups;
 };
 
 /// Owns everything; may be written by another thread while training goes on.
@@ -47,8 +52,7 @@ struct CheckpointSnapshot {
   std::string train_config_json;
   TiedState model;
   std::vector<SideFile> side_files;
-  NamedTensors optimizer_state;
-  Json optimizer_groups;
+  std::optional<OptimizerSnapshot> optimizer;
   std::optional<Json> scheduler;
   NamedTensors rng;
 };
@@ -56,5 +60,8 @@ struct CheckpointSnapshot {
 /// Copies every tensor to host memory of its own. Cost: one pass over model and optimizer memory.
 /// Throws what LibTorch throws (out of memory), like other tensor code of the step thread.
 CheckpointSnapshot TakeSnapshot(const CheckpointContents& contents);
+
+/// About what its files will occupy.
+uint64_t SnapshotBytes(const CheckpointSnapshot& snapshot);
 
 }  // namespace lr::worker

@@ -2,14 +2,14 @@
 /// Saves checkpoints: background writing by the main rank, agreement of all ranks, publication by
 /// one rename (launcher_and_service.md 5.3, checkpoints.md 7).
 ///
-///   step thread, all ranks    Begin(snapshot)   rank 0 chooses `<step>.tmp-<pid>-<random>`; all
-///   agree to start writer thread, rank 0                       files in LeRobot's order, each
-///   flushed; manifest.json last step thread, all ranks    Poll()/Finish()   all agree that the
-///   write succeeded; rank 0 renames the directory into
-///                                               place, flushes the parent, switches `last`; all
-///                                               agree on that too
-///   writer thread, rank 0                       retention and leftovers of this run, after the
-///   training went on
+///   Begin(snapshot)    step thread, all ranks: rank 0 chooses `<step>.tmp-<pid>-<random>`, all
+///                      agree to start
+///   in the background  writer thread of rank 0: the files in LeRobot's order, each flushed, the
+///                      manifest last
+///   Poll(), Finish()   step thread, all ranks: all agree that the write succeeded; rank 0 renames
+///                      the directory into place, flushes the parent and switches `last`; all agree
+///                      on that too
+///   afterwards         cleaning thread of rank 0: retention, leftovers of this run
 ///
 /// A kill at any instant leaves the previous `last` valid. A failed save leaves `last` and all
 /// published directories untouched and its temporary directory for inspection; at most two such are
@@ -19,15 +19,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <memory>
+#include <future>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
 #include "worker/checkpoint/checkpoint_contents.h"
+#include "worker/checkpoint/checkpoint_files.h"
+#include "worker/checkpoint/checkpoint_publisher.h"
 
 namespace lr::worker {
 
@@ -63,9 +63,7 @@ struct CheckpointWriterOptions {
   std::filesystem::path output_dir;
   std::string run_id;            ///< empty: no leftovers of earlier processes are removed
   int64_t keep_checkpoints = 0;  ///< 0: all
-  /// Called before each durable operation with a word for it; tests die or fail here. Empty in
-  /// production. A failed status stands for the failure of that operation.
-  std::function<Status(std::string_view operation)> fault_point;
+  FaultPoint fault_point;        ///< tests only
 };
 
 struct PublishedCheckpoint {
@@ -112,12 +110,27 @@ class CheckpointWriter {
   std::vector<std::string> WaitForCleanup();
 
  private:
-  class Impl;
+  struct WriteOutcome {
+    Status status;
+    uint64_t bytes = 0;
+    double seconds = 0.0;
+  };
+
+  bool is_main() const { return group_.rank() == 0; }
+
+  Result<std::string> Prepare(int64_t step, const CheckpointSnapshot& snapshot);
+  WriteOutcome Write(const CheckpointSnapshot& snapshot, const std::string& temporary) const;
+  Result<std::vector<std::string>> Publish();
 
   CheckpointWriterOptions options_;
   CheckpointGroup& group_;
+  CheckpointPublisher publisher_;
   bool in_progress_ = false;
-  std::unique_ptr<Impl> impl_;
+  int64_t step_ = 0;
+  std::string step_name_;
+  std::string temporary_;
+  std::future<WriteOutcome> write_;                ///< main rank, while in progress
+  std::future<std::vector<std::string>> cleanup_;  ///< main rank, after a publication
 };
 
 }  // namespace lr::worker

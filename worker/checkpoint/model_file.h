@@ -33,6 +33,7 @@ TiedState ResolveTies(const NamedTensors& state);
 
 /// Writes the state with `format=pt` and the aliases as metadata. `path` is untouched on failure.
 Result<WrittenFile> SaveModel(const NamedTensors& state, const std::filesystem::path& path);
+Result<WrittenFile> SaveModel(const TiedState& state, const std::filesystem::path& path);
 
 /// What a file that does not cover the module means.
 enum class MissingKeys {

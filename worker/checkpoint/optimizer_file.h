@@ -23,8 +23,8 @@ NamedTensors OptimizerStateTensors(const Optimizer& optimizer);
 /// The array of groups.
 Json OptimizerParamGroups(const Optimizer& optimizer);
 
-/// Restores groups and state from `training_state`. Hard errors: other number of groups or
-/// parameters, ids out of range, shapes that differ from the parameter's, incomplete state of a
+/// Restores groups and state from the folder `training_state`. Hard errors: other number of groups
+/// or parameters, ids out of range, shapes that differ from the parameter's, incomplete state of a
 /// parameter; nothing is applied then. Returns warnings about keys that were ignored or kept their
 /// current value.
 Result<std::vector<std::string>> LoadOptimizer(const std::filesystem::path& training_state,

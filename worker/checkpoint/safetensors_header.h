@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,8 +49,12 @@ enum class SafetensorsDtype : uint8_t {
   kU64,
 };
 
+inline constexpr uint64_t kSafetensorsLengthBytes = 8;
+inline constexpr char kSafetensorsMetadataName[] = "__metadata__";
+
 /// "F32", "BF16", …
 std::string_view DtypeName(SafetensorsDtype dtype);
+std::optional<SafetensorsDtype> DtypeFromName(std::string_view name);
 uint64_t DtypeBits(SafetensorsDtype dtype);
 
 struct SafetensorsEntry {
@@ -86,6 +91,10 @@ Result<uint64_t> ParseSafetensorsLength(std::string_view prefix,
 Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view text,
                                                  uint64_t file_size,
                                                  const SafetensorsLimits& limits = {});
+
+/// The entries, sorted by (begin, end), cover the data of a file of `file_size` exactly: no hole,
+/// no overlap, sizes as the shapes need them.
+Status CheckSafetensorsLayout(const SafetensorsHeader& header, uint64_t file_size);
 
 /// Number of bytes of a tensor; fails on overflow and on sub-byte types that do not fill whole
 /// bytes.
