@@ -1,0 +1,26 @@
+#pragma once
+/// (pure) From the parsed command line and facts of the machine to the launch plan. Called once by
+/// main() after the program was found. Errors are usage errors (kInvalidArgument) naming the option
+/// as it was spelled.
+
+#include <string>
+
+#include "common/base/status.h"
+#include "common/contract/worker_environment.h"
+#include "launcher/cli/command_line.h"
+#include "launcher/cli/device_count.h"
+#include "launcher/plan/launch_plan.h"
+
+namespace lr::launcher {
+
+struct PlanningFacts {
+  MachineFacts machine;
+  EnvironmentReader environment;
+  std::string random_id;  ///< at least 12 random digits
+};
+
+Result<LaunchPlan> PlanLaunch(const CommandLine& line,
+                              ProgramPlan program,
+                              const PlanningFacts& facts);
+
+}  // namespace lr::launcher

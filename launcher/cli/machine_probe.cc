@@ -1,0 +1,135 @@
+#include "launcher/cli/machine_probe.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sched.h>
+#include <set>
+#include <sstream>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "common/base/text.h"
+
+namespace lr::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The first `limit` bytes of a small system file; empty when it cannot be read.
+std::string ReadSmall(const fs::path& path, size_t limit = 4096) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(limit, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(limit));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
+std::vector<fs::path> List(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    paths.push_back(entry->path());
+  }
+  return paths;
+}
+
+/// /dev/nvidia0, /dev/nvidia1, … and not nvidiactl or nvidia-uvm.
+int CountNvidia(const std::string& root) {
+  constexpr std::string_view kPrefix = "nvidia";
+  return static_cast<int>(std::ranges::count_if(List(root + "/dev"), [&](const fs::path& path) {
+    const std::string name = path.filename();
+    return name.starts_with(kPrefix) && ParseInt(std::string_view(name).substr(kPrefix.size()));
+  }));
+}
+
+/// Nodes of the compute driver that are GPUs: their gpu_id is not 0.
+int CountAmd(const std::string& root) {
+  std::error_code error;
+  if (!fs::exists(root + "/dev/kfd", error)) {
+    return 0;
+  }
+  return static_cast<int>(std::ranges::count_if(
+      List(root + "/sys/class/kfd/kfd/topology/nodes"), [](const fs::path& node) {
+        return ParseInt(Trim(ReadSmall(node / "gpu_id"))).value_or(0) != 0;
+      }));
+}
+
+int CountIntel(const std::string& root) {
+  constexpr std::string_view kIntel = "0x8086";
+  return static_cast<int>(
+      std::ranges::count_if(List(root + "/sys/class/drm"), [&](const fs::path& path) {
+        return path.filename().string().starts_with("renderD") &&
+               Trim(ReadSmall(path / "device/vendor")) == kIntel;
+      }));
+}
+
+int AffinityCpus(int online) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  return sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask) : online;
+}
+
+/// The tightest cpu.max on the way from our control group to the root; 0 without one.
+double QuotaCpus(const std::string& root) {
+  std::string group;
+  for (const std::string& line : Split(ReadSmall(root + "/proc/self/cgroup"), '\n')) {
+    if (line.starts_with("0::")) {
+      group = line.substr(3);
+    }
+  }
+  double tightest = 0.0;
+  while (true) {
+    std::istringstream text(ReadSmall(fmt::format("{}/sys/fs/cgroup{}/cpu.max", root, group)));
+    double quota = 0.0;
+    double period = 0.0;
+    if (text >> quota >> period && period > 0.0) {  // "max 100000" does not parse: no quota
+      const double cpus = quota / period;
+      tightest = tightest == 0.0 ? cpus : std::min(tightest, cpus);
+    }
+    if (group.empty()) {
+      return tightest;
+    }
+    group.resize(group.rfind('/'));
+  }
+}
+
+}  // namespace
+
+MachineFacts ProbeMachine(const std::string& root) {
+  MachineFacts facts;
+  facts.nvidia_devices = CountNvidia(root);
+  facts.amd_devices = CountAmd(root);
+  facts.intel_devices = CountIntel(root);
+  facts.online_cpus = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  facts.affinity_cpus = std::max(1, AffinityCpus(facts.online_cpus));
+  facts.quota_cpus = QuotaCpus(root);
+  return facts;
+}
+
+std::string ShortHostName() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') {
+    return "localhost";
+  }
+  const std::string full(name.data());
+  return full.substr(0, full.find('.'));
+}
+
+std::string RandomId() {
+  std::array<uint32_t, 4> words{};
+  if (getrandom(words.data(), sizeof(words), 0) != static_cast<ssize_t>(sizeof(words))) {
+    std::random_device device;
+    std::ranges::generate(words, std::ref(device));
+  }
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", words[0], words[1], words[2], words[3]);
+}
+
+}  // namespace lr::launcher

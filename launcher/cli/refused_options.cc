@@ -1,0 +1,294 @@
+#include "launcher/cli/refused_options.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+#include "common/base/text.h"
+
+namespace lr::launcher {
+namespace {
+
+using enum ValueKind;
+using enum Refusal;
+
+constexpr std::string_view kLogsLater =
+    "log files per rank are not in this version; redirect the launcher's output";
+constexpr std::string_view kFlagWords = "false,0,no";
+constexpr std::string_view kDeepSpeed = "--parallelism.dp_shard=N (trainer) shards like ZeRO 3";
+constexpr std::string_view kMegatron = "--parallelism.dp_shard=N (trainer)";
+constexpr std::string_view kFsdp = "--accelerator.fsdp.* (trainer)";
+constexpr std::string_view kDegrees = "--parallelism.* (trainer)";
+constexpr std::string_view kDynamo = "leave it out: the trainer compiles nothing";
+constexpr std::string_view kFp8 =
+    "--accelerator.mixed_precision=no|bf16|fp16 (trainer); there is no fp8";
+constexpr std::string_view kTpu = "leave it out: TPUs are not supported";
+constexpr std::string_view kCloud = "leave it out: start lr-launch on the machine itself";
+constexpr std::string_view kOffload = "--accelerator.fsdp.cpu_offload=true (trainer)";
+
+constexpr std::array kRefused = std::to_array<RefusedOption>({
+    // torchrun
+    {"--event-log-handler",
+     "",
+     kValue,
+     kLater,
+     "other handlers are not in this version; events.jsonl of the run directory has the events",
+     "null",
+     "PET_EVENT_LOG_HANDLER"},
+    {"--run-path",
+     "",
+     kFlag,
+     kLater,
+     "give the script itself as PROGRAM",
+     kFlagWords,
+     "PET_RUN_PATH"},
+    {"--redirects", "-r", kValue, kLater, kLogsLater, "0", "PET_REDIRECTS"},
+    {"--tee",
+     "-t",
+     kValue,
+     kLater,
+     "output of several workers is shown with a prefix already; log files per rank are not in this "
+     "version",
+     "0",
+     "PET_TEE"},
+    {"--log-line-prefix-template",
+     "",
+     kValue,
+     kLater,
+     "the prefix is [<role><local rank>]: in this version",
+     "",
+     "PET_LOG_LINE_PREFIX_TEMPLATE"},
+    {"--print-completion",
+     "",
+     kValue,
+     kLater,
+     "completion scripts are not in this version",
+     "",
+     ""},
+    {"--local-ranks-filter",
+     "",
+     kValue,
+     kLater,
+     "filters are not in this version; use grep on the prefix",
+     "",
+     "PET_LOCAL_RANKS_FILTER"},
+    {"--duplicate-stdout-filters",
+     "",
+     kValue,
+     kLater,
+     kLogsLater,
+     "",
+     "PET_DUPLICATE_STDOUT_FILTERS"},
+    {"--duplicate-stderr-filters",
+     "",
+     kValue,
+     kLater,
+     kLogsLater,
+     "",
+     "PET_DUPLICATE_STDERR_FILTERS"},
+    {"--logs-specs",
+     "",
+     kValue,
+     kLater,
+     "Python plug-ins cannot be loaded here; use --log-dir",
+     "",
+     ""},
+    {"--numa-binding",
+     "",
+     kValue,
+     kLater,
+     "binding is not in this version; use numactl or taskset",
+     "none",
+     ""},
+    {"--virtual-local-rank",
+     "",
+     kFlag,
+     kLater,
+     "set the visible devices in the program from LOCAL_RANK",
+     kFlagWords,
+     "PET_VIRTUAL_LOCAL_RANK"},
+    // accelerate launch, launcher part
+    {"--num-processes",
+     "",
+     kValue,
+     kLater,
+     "give --nproc-per-node (processes of one machine) to lr-launch",
+     "",
+     ""},
+    {"--num-machines", "", kValue, kLater, "give --nnodes to lr-launch", "1", ""},
+    {"--machine-rank", "", kValue, kLater, "give --node-rank to lr-launch", "", ""},
+    {"--main-process-ip",
+     "",
+     kValue,
+     kLater,
+     "give --rdzv-endpoint=HOST[:PORT] to lr-launch",
+     "",
+     ""},
+    {"--main-process-port",
+     "",
+     kValue,
+     kLater,
+     "give --rdzv-endpoint=HOST:PORT to lr-launch",
+     "",
+     ""},
+    {"--same-network",
+     "",
+     kFlag,
+     kLater,
+     "leave it out: there is no difference here",
+     kFlagWords,
+     ""},
+    {"--gpu-ids",
+     "",
+     kValue,
+     kLater,
+     "set CUDA_VISIBLE_DEVICES (AMD: HIP_VISIBLE_DEVICES)",
+     "all",
+     ""},
+    {"--num-cpu-threads-per-process", "", kValue, kLater, "set OMP_NUM_THREADS", "", ""},
+    {"--enable-cpu-affinity",
+     "",
+     kFlag,
+     kLater,
+     "binding is not in this version; use numactl or taskset",
+     kFlagWords,
+     ""},
+    {"--multi-gpu", "", kFlag, kLater, "leave it out: --nproc-per-node decides", kFlagWords, ""},
+    {"--cpu", "", kFlag, kLater, "give --policy.device=cpu to the trainer", kFlagWords, ""},
+    {"--mpirun-hostfile",
+     "",
+     kValue,
+     kLater,
+     "start one lr-launch per node by the scheduler (srun, mpirun)",
+     "",
+     ""},
+    {"--quiet", "-q", kFlag, kLater, "set LR_LOG_LEVEL=error", kFlagWords, ""},
+    {"--debug", "", kFlag, kLater, "set LR_LOG_LEVEL=debug", kFlagWords, ""},
+    {"--dialect",
+     "",
+     kValue,
+     kLater,
+     "only torchrun's options are served in this version",
+     "torchrun",
+     ""},
+    // accelerate launch, engine part (L-12)
+    {"--config-file",
+     "",
+     kValue,
+     kEngine,
+     "configuration files are not read; give --parallelism.* and --accelerator.* (trainer)",
+     "",
+     ""},
+    {"--mixed-precision",
+     "",
+     kValue,
+     kEngine,
+     "--accelerator.mixed_precision=no|bf16|fp16 (trainer)",
+     "no",
+     ""},
+    {"--gradient-accumulation-steps",
+     "",
+     kValue,
+     kEngine,
+     "--accelerator.gradient_accumulation.steps=K (trainer)",
+     "",
+     ""},
+    {"--gradient-clipping", "", kValue, kEngine, "--optimizer.grad_clip_norm=X (trainer)", "", ""},
+    {"--use-fsdp", "", kFlag, kEngine, "--parallelism.dp_shard=N (trainer)", kFlagWords, ""},
+    {"--fsdp-reshard-after-forward",
+     "",
+     kValue,
+     kEngine,
+     "--accelerator.fsdp.reshard_after_forward=BOOL (trainer)",
+     "",
+     ""},
+    {"--fsdp-transformer-layer-cls-to-wrap",
+     "",
+     kValue,
+     kEngine,
+     "--accelerator.fsdp.wrap_modules=[...] (trainer)",
+     "",
+     ""},
+    {"--fsdp-min-num-params",
+     "",
+     kValue,
+     kEngine,
+     "--accelerator.fsdp.min_num_params=N (trainer)",
+     "",
+     ""},
+    {"--fsdp-offload-params", "", kValue, kEngine, kOffload, kFlagWords, ""},
+    {"--fsdp-*", "", kValue, kEngine, kFsdp, "", ""},
+    {"--use-parallelism-config", "", kFlag, kEngine, kDegrees, kFlagWords, ""},
+    {"--parallelism-config-*", "", kValue, kEngine, kDegrees, "", ""},
+    {"--dynamo-backend", "", kValue, kEngine, kDynamo, "no", ""},
+    {"--dynamo-mode", "", kValue, kEngine, kDynamo, "default", ""},
+    {"--dynamo-use-fullgraph", "", kFlag, kEngine, kDynamo, kFlagWords, ""},
+    {"--dynamo-use-dynamic", "", kFlag, kEngine, kDynamo, kFlagWords, ""},
+    {"--dynamo-use-regional-compilation", "", kFlag, kEngine, kDynamo, kFlagWords, ""},
+    {"--use-deepspeed", "", kFlag, kEngine, kDeepSpeed, kFlagWords, ""},
+    {"--zero-stage", "", kValue, kEngine, kDeepSpeed, "", ""},
+    {"--zero3-*", "", kValue, kEngine, kDeepSpeed, "", ""},
+    {"--offload-*", "", kValue, kEngine, kOffload, "none", ""},
+    {"--deepspeed-*", "", kValue, kEngine, kDeepSpeed, "", ""},
+    {"--use-megatron-lm", "", kFlag, kEngine, kMegatron, kFlagWords, ""},
+    {"--megatron-lm-*", "", kValue, kEngine, kMegatron, "", ""},
+    {"--fp8-*", "", kValue, kEngine, kFp8, "", ""},
+    {"--tpu", "", kFlag, kEngine, kTpu, kFlagWords, ""},
+    {"--tpu-use-cluster", "", kFlag, kEngine, kTpu, kFlagWords, ""},
+    {"--tpu-use-sudo", "", kFlag, kEngine, kTpu, kFlagWords, ""},
+    {"--tpu-*", "", kValue, kEngine, kTpu, "", ""},
+    {"--vm", "", kValue, kEngine, kTpu, "", ""},
+    {"--env", "", kValue, kEngine, "export the variable in the shell", "", ""},
+    {"--downcast-bf16",
+     "",
+     kFlag,
+     kEngine,
+     "--accelerator.mixed_precision=bf16 (trainer)",
+     kFlagWords,
+     ""},
+    {"--main-training-function",
+     "",
+     kValue,
+     kEngine,
+     "leave it out: whole programs are started",
+     "",
+     ""},
+    {"--aws-*", "", kValue, kEngine, kCloud, "", ""},
+});
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(
+      lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+bool Matches(const RefusedOption& option, std::string_view name) {
+  if (option.name.ends_with('*')) {
+    return name.starts_with(option.name.substr(0, option.name.size() - 1));
+  }
+  return name == option.name || (!option.short_name.empty() && name == option.short_name);
+}
+
+}  // namespace
+
+std::span<const RefusedOption> RefusedOptions() {
+  return kRefused;
+}
+
+const RefusedOption* FindRefused(std::string_view name) {
+  const auto* option =
+      std::ranges::find_if(kRefused, [&](const RefusedOption& row) { return Matches(row, name); });
+  return option == kRefused.end() ? nullptr : option;
+}
+
+bool IsNeutral(const RefusedOption& option, std::string_view value) {
+  if (option.neutral.empty()) {
+    return false;
+  }
+  const std::vector<std::string> words = Split(option.neutral, ',');
+  return std::ranges::find(words, Lower(value)) != words.end();
+}
+
+}  // namespace lr::launcher

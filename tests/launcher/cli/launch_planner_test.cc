@@ -1,0 +1,136 @@
+#include "launcher/cli/launch_planner.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/cli/engine_facts.h"
+#include "tests/launcher/cli/map_environment.h"
+#include "tests/support/status_matchers.h"
+
+namespace lr::launcher {
+namespace {
+
+using ::lr::testing::IsOk;
+using ::lr::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using std::chrono_literals::operator""ms;
+
+constexpr auto kInvalid = StatusCode::kInvalidArgument;
+
+Result<LaunchPlan> PlanOf(std::vector<std::string> options,
+                          std::map<std::string, std::string> variables = {}) {
+  options.emplace_back("p");
+  const EnvironmentReader environment = MapEnvironment(std::move(variables));
+  const Result<CommandLine> line = ParseCommandLine(options, environment);
+  if (!line.ok()) {
+    return line.status();
+  }
+  ProgramPlan program;
+  program.given = "p";
+  return PlanLaunch(
+      *line, program, {.machine = {}, .environment = environment, .random_id = "0123456789abcdef"});
+}
+
+TEST(LaunchPlannerTest, DefaultsAreTorchruns) {
+  const auto plan = PlanOf({});
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->max_nodes, 1);
+  EXPECT_EQ(plan->local_size, 1);
+  EXPECT_EQ(plan->node_rank, std::nullopt);
+  EXPECT_EQ(plan->role, "default");
+  EXPECT_EQ(plan->shutdown_timeout, 30'000ms);
+  EXPECT_THAT(plan->signals, ElementsAre(SIGTERM, SIGINT, SIGHUP, SIGQUIT));
+  EXPECT_EQ(plan->signals_text, "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  EXPECT_FALSE(plan->fold_exit_code);
+}
+
+TEST(LaunchPlannerTest, DocumentedMultiNodeForm) {
+  const auto plan =
+      PlanOf({"--nnodes=2", "--node-rank=1", "--nproc-per-node=8", "--rdzv-endpoint=gpu01"});
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->max_nodes, 2);
+  EXPECT_EQ(plan->node_rank, 1);
+  EXPECT_EQ(plan->local_size, 8);
+  EXPECT_EQ(plan->endpoint.host, "gpu01");
+}
+
+TEST(LaunchPlannerTest, NodeRankMustExist) {
+  EXPECT_THAT(PlanOf({"--nnodes=2", "--node-rank=2", "--rdzv-endpoint=a"}),
+              StatusIs(kInvalid, HasSubstr("from 0 to 1")));
+}
+
+TEST(LaunchPlannerTest, RestartsComeLater) {
+  EXPECT_THAT(PlanOf({"--max-restarts=0"}), IsOk());
+  EXPECT_THAT(PlanOf({"--max-restarts=3"}),
+              StatusIs(kInvalid, HasSubstr("--max-restarts=3: restarts come later")));
+  EXPECT_THAT(PlanOf({}, {{"PET_MAX_RESTARTS", "3"}}),
+              StatusIs(kInvalid, HasSubstr("PET_MAX_RESTARTS=3")));
+}
+
+TEST(LaunchPlannerTest, ShutdownTimeoutHasTorchrunsPrecedence) {
+  EXPECT_EQ(PlanOf({}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}})->shutdown_timeout, 7'000ms);
+  EXPECT_EQ(PlanOf({"--shutdown-timeout=2.5"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}})
+                ->shutdown_timeout,
+            2'500ms);
+  EXPECT_THAT(PlanOf({"--shutdown-timeout=auto"}), StatusIs(kInvalid, HasSubstr("give seconds")));
+  EXPECT_THAT(PlanOf({}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "x"}}),
+              StatusIs(kInvalid, HasSubstr("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=x")));
+}
+
+TEST(LaunchPlannerTest, BadWordsAndNumbersAreUsageErrors) {
+  for (const char* bad : {"--start-method=thread",
+                          "--exit-code=2",
+                          "--monitor-interval=x",
+                          "--signals-to-handle=SIGNOPE",
+                          "--role=",
+                          "--local-addr=@eth0",
+                          "--nproc-per-node=many"}) {
+    EXPECT_THAT(PlanOf({bad}), StatusIs(kInvalid, HasSubstr(bad))) << bad;
+  }
+}
+
+TEST(LaunchPlannerTest, EveryOptionIsListedWithItsSource) {
+  const auto plan = PlanOf({"--role=r"}, {{"PET_NPROC_PER_NODE", "2"}});
+  ASSERT_THAT(plan, IsOk());
+  const auto find = [&](const std::string& name) {
+    for (const ResolvedOption& option : plan->options) {
+      if (option.name == name) {
+        return option;
+      }
+    }
+    return ResolvedOption{};
+  };
+  EXPECT_EQ(find("--role").source, ValueSource::kCommandLine);
+  EXPECT_EQ(find("--nproc-per-node").source, ValueSource::kEnvironment);
+  EXPECT_EQ(find("--nnodes").source, ValueSource::kDefault);
+  EXPECT_EQ(find("--standalone").value, "off");
+}
+
+TEST(EngineFactsTest, ReadsWhatTheArgumentsSay) {
+  ResolvedEngineFacts facts = FactsFromArguments({"--policy.type=act"});
+  EXPECT_EQ(facts.mixed_precision, "no");
+  EXPECT_EQ(facts.sharded, false);
+  EXPECT_EQ(facts.device, std::nullopt);
+  facts = FactsFromArguments({"--accelerator.mixed_precision",
+                              "bf16",
+                              "--parallelism.dp_shard=-1",
+                              "--policy.device=cpu",
+                              "--accelerator.gradient_accumulation.steps=4"});
+  EXPECT_EQ(facts.mixed_precision, "bf16");
+  EXPECT_EQ(facts.sharded, true);
+  EXPECT_EQ(facts.device, "cpu");
+  EXPECT_EQ(facts.gradient_accumulation_steps, 4);
+}
+
+TEST(EngineFactsTest, AFileLeavesTheRestUnknown) {
+  const ResolvedEngineFacts facts =
+      FactsFromArguments({"--config_path=x.json", "--parallelism.dp_shard=2"});
+  EXPECT_EQ(facts.mixed_precision, std::nullopt);
+  EXPECT_EQ(facts.sharded, true);
+}
+
+}  // namespace
+}  // namespace lr::launcher

@@ -1,0 +1,116 @@
+#include "launcher/plan/failure_summary.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lr::launcher {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+WorkerEnding Failure(int rank, int exit_code) {
+  WorkerEnding ending;
+  ending.rank = rank;
+  ending.local_rank = rank % 2;
+  ending.node_rank = rank / 2;
+  ending.host_name = "gpu01";
+  ending.pid = 1000 + rank;
+  ending.exit_code = exit_code;
+  ending.end_unix_ns = 1'700'000'000'000'000'000;
+  return ending;
+}
+
+RunOutcome Failed(const WorkerEnding& cause, std::vector<WorkerEnding> failures) {
+  RunOutcome outcome;
+  outcome.exit_code = cause.job_exit_code();
+  outcome.root_cause = cause;
+  outcome.failures = std::move(failures);
+  return outcome;
+}
+
+class FailureSummaryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("TZ", "UTC", 1);
+    ::tzset();
+  }
+};
+
+TEST_F(FailureSummaryTest, FirstBlockHasTorchrunsShape) {
+  const WorkerEnding cause = Failure(1, 7);
+  const std::string text = FailureSummary(Failed(cause, {cause}), {.program = "train.py"});
+  EXPECT_THAT(text, StartsWith(R"(============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2023-11-14_22:13:20
+  host      : gpu01
+  rank      : 1 (local_rank: 1)
+  exitcode  : 7 (pid: 1001)
+  error_file: <N/A>
+  traceback : <the program wrote no error file>
+============================================================
+Most likely cause: rank 1 (node 0, gpu01, local rank 1) ended with exit code 7, no message
+)"));
+}
+
+TEST_F(FailureSummaryTest, SignalIsNegativeAndNamed) {
+  WorkerEnding cause = Failure(0, 0);
+  cause.signal = SIGKILL;
+  EXPECT_THAT(FailureSummary(Failed(cause, {cause}), {.program = "p"}),
+              AllOf(HasSubstr("exitcode  : -9 (SIGKILL) (pid: 1000)"),
+                    HasSubstr("traceback : Signal 9 (SIGKILL) received by PID 1000"),
+                    HasSubstr("killed by an unknown sender")));
+}
+
+TEST_F(FailureSummaryTest, OthersAreListedAndCalledConsequences) {
+  const WorkerEnding cause = Failure(3, 1);
+  const std::string text = FailureSummary(
+      Failed(cause, {cause, Failure(0, 1), Failure(1, 1), Failure(2, 1), Failure(6, 1)}),
+      {.program = "p"});
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("[4]:\n"),
+                    Not(HasSubstr("[5]:")),
+                    HasSubstr("also     : ranks 0-2,6 ended later")));
+}
+
+TEST_F(FailureSummaryTest, MessageStepsAndLastLinesAreShown) {
+  WorkerEnding cause = Failure(1, 1);
+  cause.error_file = "/run/1/error.json";
+  cause.message = "ValueError: bad shape";
+  for (int i = 0; i < 50; ++i) {
+    cause.last_lines.push_back("line " + std::to_string(i));
+  }
+  const std::string text = FailureSummary(Failed(cause, {cause}),
+                                          {.program = "p",
+                                           .run_directory = "/runs/x",
+                                           .steps = {{1, 41233}},
+                                           .checkpoint_step = 41000});
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("error_file: /run/1/error.json"),
+                    HasSubstr("traceback : ValueError: bad shape"),
+                    HasSubstr("step     : 41233 (last complete checkpoint: step 41000)"),
+                    HasSubstr("      line 49\n"),
+                    Not(HasSubstr("      line 29\n")),
+                    HasSubstr("record   : /runs/x")));
+}
+
+TEST_F(FailureSummaryTest, NoWorkerFailedGivesTheReason) {
+  RunOutcome outcome;
+  outcome.reason = "node 1 (gpu02) was lost";
+  EXPECT_EQ(FailureSummary(outcome, {.program = "p"}), "p FAILED: node 1 (gpu02) was lost\n");
+}
+
+}  // namespace
+}  // namespace lr::launcher
