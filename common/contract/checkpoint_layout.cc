@@ -56,10 +56,15 @@ CheckpointVerdict JudgeByManifest(const CheckpointListing& listing) {
 
 /// One optimizer per subfolder of training_state/ (several optimizers) also counts.
 bool HasNamedOptimizer(const CheckpointListing& listing) {
-  constexpr std::string_view kSuffix = "/optimizer_state.safetensors";
+  constexpr std::string_view kStateName = "/optimizer_state.safetensors";
   const std::string prefix = std::string(kTrainingStateFolder) + "/";
   return std::any_of(listing.files.begin(), listing.files.end(), [&](const auto& file) {
-    return file.first.starts_with(prefix) && file.first.ends_with(kSuffix) && file.second > 0;
+    const std::string& path = file.first;
+    if (!path.starts_with(prefix) || !path.ends_with(kStateName) || path == kOptimizerStatePath) {
+      return false;
+    }
+    const std::string folder = path.substr(0, path.size() - kStateName.size());
+    return HasFile(listing, path) && HasFile(listing, folder + "/optimizer_param_groups.json");
   });
 }
 
