@@ -50,6 +50,7 @@ class Bench:
     def __init__(self, options):
         self.bin = pathlib.Path(options.build) / "bin"
         self.peer = pathlib.Path(options.peer_python).parent if options.peer_python else None
+        self.peer_arguments = options.peer_arguments.split()
         self.repeat = options.repeat
         self.rows = []
 
@@ -73,7 +74,7 @@ class Bench:
     def train(self, ranks, python, extra, steps):
         folder = tempfile.mkdtemp(prefix="lr-bench-")
         try:
-            return run([*self.trainer(ranks, python), *COMMON, *extra, f"--steps={steps}", "--save_checkpoint=false",
+            return run([*self.trainer(ranks, python), *COMMON, *extra, *(self.peer_arguments if python else []), f"--steps={steps}", "--save_checkpoint=false",
                         f"--output_dir={folder}/run"], {"XDG_STATE_HOME": folder}, r" step:1 ")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -135,6 +136,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=str(ROOT / "build/release"))
     parser.add_argument("--peer-python", help="python of an environment that has lerobot and torch installed")
+    parser.add_argument("--peer-arguments", default="", help="further trainer flags for the peer, for example --dataset.video_backend=pyav")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", nargs="*", choices=["launch", "small", "default", "loader"])
     parser.add_argument("--json", help="also write the rows to this file")
