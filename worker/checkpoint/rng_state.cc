@@ -159,12 +159,12 @@ RngState CaptureRngState(const PythonRngState& python, c10::Device device) {
   RngState state;
   state.python = python;
   {
-    const at::Generator generator = at::detail::getDefaultCPUGenerator();
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
     const std::lock_guard lock(generator.mutex());
     state.torch_cpu = generator.get_state();
   }
   if (UsesCuda(device)) {
-    const at::Generator& generator = at::globalContext().defaultGenerator(device);
+    at::Generator generator = at::globalContext().defaultGenerator(device);
     const std::lock_guard lock(generator.mutex());
     state.torch_device = generator.get_state();
   }

@@ -6,9 +6,12 @@
 /// seeding: construction draws from the default CPU generator in LeRobot's order. In a distributed
 /// run one process calls FetchPolicyFiles, all meet at a barrier, then all call CreatePolicy.
 
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -18,10 +21,18 @@
 
 namespace lr::worker {
 
+/// Reads all tensors of a file.
+using TensorFileReader = std::function<Result<std::vector<std::pair<std::string, at::Tensor>>>(
+    const std::filesystem::path&)>;
+
 struct PolicyOptions {
-  /// Backbone weights to use instead of the torch hub cache: safetensors or a torch.save archive
-  /// with torchvision's names. Unset: the environment variable LR_BACKBONE_WEIGHTS, if any.
+  /// Backbone weights to use instead of those in the torch hub cache, with torchvision's names: a
+  /// torch.save file, or safetensors. Unset: the environment variable LR_BACKBONE_WEIGHTS, if any.
+  /// Not looked at when the configuration asks for random weights.
   std::optional<std::string> backbone_weights_file;
+
+  /// For files ending in .safetensors; unset, these are refused.
+  TensorFileReader read_safetensors;
 
   /// False when a checkpoint with all weights is loaded right afterwards: nothing is read or
   /// fetched then. The random draws are the same either way.

@@ -1,0 +1,206 @@
+#include "launcher/supervise/process.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include <climits>
+
+#include "launcher/supervise/process_tree.h"
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+
+namespace lr::launcher {
+namespace {
+
+constexpr size_t kChildStackBytes = 64 * 1024;
+
+bool restore_broken_pipes = false;  // set once by main(), read by children
+
+/// What the child needs, prepared before it exists: it must not allocate.
+struct ChildPlan {
+  const char* executable = nullptr;
+  char* const* argv = nullptr;
+  char* const* envp = nullptr;
+  int in = 0;
+  int out = 1;
+  int err = 2;
+  pid_t launcher = 0;
+  int error = 0;  ///< errno of the step that failed; read by the parent when the child is gone
+};
+
+/// Handlers of ours must never run in the child: it shares our memory. What was ignored stays
+/// ignored (L-51).
+[[gnu::no_sanitize("address", "undefined")]] void ResetSignals() {
+  struct sigaction action {};
+
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN &&
+        action.sa_handler != SIG_DFL) {
+      std::memset(&action, 0, sizeof(action));
+      action.sa_handler = SIG_DFL;
+      sigaction(signal, &action, nullptr);
+    }
+  }
+  if (restore_broken_pipes) {
+    signal(SIGPIPE, SIG_DFL);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+/// Runs in the child, on its own small stack, in our memory; the parent is suspended until exec or
+/// _exit.
+[[gnu::no_sanitize("address", "undefined")]] int RunChild(void* argument) {
+  auto* plan = static_cast<ChildPlan*>(argument);
+  setsid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != plan->launcher) {
+    _exit(1);  // the launcher died before the signal was armed
+  }
+  if (dup2(plan->in, STDIN_FILENO) < 0 || dup2(plan->out, STDOUT_FILENO) < 0 ||
+      dup2(plan->err, STDERR_FILENO) < 0) {
+    plan->error = errno;
+    _exit(1);
+  }
+  syscall(SYS_close_range,
+          3U,
+          UINT_MAX,
+          CLOSE_RANGE_CLOEXEC);  // older kernels: ours close on exec anyway
+  ResetSignals();
+  execve(plan->executable, plan->argv, plan->envp);
+  plan->error = errno;
+  _exit(1);
+}
+
+/// `texts` as the null-terminated array that exec takes; valid as long as `texts`.
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) {
+    pointers.push_back(text.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> EnvironmentStrings(const Variables& variables) {
+  std::vector<std::string> strings;
+  for (const auto& [name, value] : variables) {
+    strings.push_back(fmt::format("{}={}", name, value));
+  }
+  return strings;
+}
+
+Status SpawnError(const std::string& executable, int error) {
+  const std::string reason =
+      std::strerror(error);  // NOLINT(concurrency-mt-unsafe): glibc's is per thread
+  switch (error) {
+    case ENOENT:
+      return NotFound(
+          "cannot start {}: {} (or the interpreter of its #! line)", executable, reason);
+    case EACCES:
+    case EPERM:
+      return PermissionDenied("cannot start {}: {}", executable, reason);
+    case EAGAIN:
+    case ENOMEM:
+      return ResourceExhausted("cannot start {}: {}", executable, reason);
+    default:
+      return InvalidArgument("cannot start {}: {}", executable, reason);
+  }
+}
+
+/// clone() with everything blocked, so that no handler of ours runs in the child before
+/// ResetSignals().
+int CloneChild(ChildPlan& plan, int& pidfd) {
+  void* stack = mmap(nullptr,
+                     kChildStackBytes,
+                     PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK,
+                     -1,
+                     0);
+  if (stack == MAP_FAILED) {
+    return -1;
+  }
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  const int pid = clone(RunChild,
+                        static_cast<char*>(stack) + kChildStackBytes,
+                        CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
+                        &plan,
+                        &pidfd);
+  const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  munmap(stack, kChildStackBytes);
+  errno = error;
+  return pid;
+}
+
+}  // namespace
+
+void IgnoreBrokenPipes() {
+  restore_broken_pipes = signal(SIGPIPE, SIG_IGN) != SIG_IGN;
+}
+
+int Descriptor::Release() {
+  return std::exchange(fd_, -1);
+}
+
+void Descriptor::Reset(int fd) {
+  if (fd_ >= 0 && fd_ != fd) {
+    close(fd_);
+  }
+  fd_ = fd;
+}
+
+Result<Pipe> MakePipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return ResourceExhausted("cannot make a pipe: {} (see ulimit -n)",
+                             std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+  }
+  return Pipe{.read_end = Descriptor(ends[0]), .write_end = Descriptor(ends[1])};
+}
+
+Result<SpawnedProcess> Spawn(const SpawnRequest& request) {
+  std::vector<std::string> argv = request.argv;
+  std::vector<std::string> environment = EnvironmentStrings(request.environment);
+  const std::vector<char*> argv_pointers = Pointers(argv);
+  const std::vector<char*> environment_pointers = Pointers(environment);
+  ChildPlan plan{.executable = request.executable.c_str(),
+                 .argv = argv_pointers.data(),
+                 .envp = environment_pointers.data(),
+                 .in = request.stdin_fd,
+                 .out = request.stdout_fd,
+                 .err = request.stderr_fd,
+                 .launcher = getpid()};
+  int pidfd = -1;
+  const int pid = CloneChild(plan, pidfd);
+  if (pid < 0) {
+    return SpawnError(request.executable, errno);
+  }
+  SpawnedProcess process{.pid = pid, .pidfd = Descriptor(pidfd)};
+  if (plan.error != 0) {
+    waitpid(pid, nullptr, 0);
+    return SpawnError(request.executable, plan.error);
+  }
+  if (const std::optional<ProcessInfo> info = ReadProcess(pid)) {
+    process.start_time = info->start_time;
+  }
+  return process;
+}
+
+}  // namespace lr::launcher

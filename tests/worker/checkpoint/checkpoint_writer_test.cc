@@ -1,0 +1,326 @@
+// Publication by all ranks: what is on disk after success, after each kind of failure, and after
+// several saves.
+#include "worker/checkpoint/checkpoint_writer.h"
+
+#include <fstream>
+#include <map>
+
+#include "common/contract/checkpoint_scan.h"
+#include "tests/support/status_matchers.h"
+#include "tests/worker/checkpoint/checkpoint_test_support.h"
+#include "tests/worker/checkpoint/fake_checkpoint.h"
+#include "worker/checkpoint/resume_source.h"
+
+namespace lr::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::lr::testing::FakeCheckpointGroup;
+using ::lr::testing::IsOk;
+using ::lr::testing::NamesIn;
+using ::lr::testing::ReadBytes;
+using ::lr::testing::RunFakeRanks;
+using ::lr::testing::SmallSnapshot;
+using ::lr::testing::StatusIs;
+using ::lr::testing::TempDirectory;
+using ::lr::testing::WriteBytes;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+fs::path Checkpoints(const TempDirectory& output) {
+  return output / kCheckpointsFolder;
+}
+
+CheckpointWriterOptions Options(const TempDirectory& output, int64_t keep = 0) {
+  return {output.path(), "run-1", keep, {}};
+}
+
+/// The step whose tensors a checkpoint holds; fails on a mixture.
+double StepOfTensors(const fs::path& directory) {
+  const Result<SafetensorsFile> file = SafetensorsFile::Open(directory / kModelPath);
+  EXPECT_THAT(file, IsOk());
+  const double a = file->Load("a")->min().item<double>();
+  EXPECT_EQ(file->Load("b")->max().item<double>(), a);
+  return a;
+}
+
+/// Saves one step alone and waits for everything.
+Result<PublishedCheckpoint> SaveAlone(const CheckpointWriterOptions& options, int64_t step) {
+  SingleProcessGroup group;
+  CheckpointWriter writer(options, group);
+  Result<PublishedCheckpoint> published = writer.Save(step, SmallSnapshot(step));
+  writer.WaitForCleanup();
+  return published;
+}
+
+CheckpointWriterOptions FailingAt(const TempDirectory& output, const std::string& operation) {
+  CheckpointWriterOptions options = Options(output);
+  options.fault_point = [operation](std::string_view reached) {
+    return reached == operation
+               ? ResourceExhausted("cannot write '{}': No space left on device", reached)
+               : Status();
+  };
+  return options;
+}
+
+TEST(CheckpointWriterTest, PublishesACompleteDirectoryAndSwitchesLast) {
+  const TempDirectory output;
+  const Result<PublishedCheckpoint> published = SaveAlone(Options(output), 5);
+  ASSERT_THAT(published, IsOk());
+  EXPECT_EQ(published->directory, Checkpoints(output) / "000005");
+  EXPECT_GT(published->bytes, 15000U);
+  EXPECT_THAT(published->notes, IsEmpty());
+  EXPECT_THAT(NamesIn(Checkpoints(output)), ElementsAre("000005", "last"));
+  EXPECT_EQ(fs::read_symlink(Checkpoints(output) / "last"), "000005");
+  EXPECT_THAT(NamesIn(published->directory), ElementsAre("pretrained_model", "training_state"));
+  EXPECT_THAT(NamesIn(published->directory / kPretrainedFolder),
+              ElementsAre("config.json",
+                          "model.safetensors",
+                          "policy_preprocessor.json",
+                          "policy_preprocessor_step_3_normalizer_processor.safetensors",
+                          "train_config.json"));
+  EXPECT_THAT(NamesIn(published->directory / kTrainingStateFolder),
+              ElementsAre("manifest.json", "rng_state.safetensors", "training_step.json"));
+  EXPECT_THAT(VerifyCheckpoint(published->directory, VerifyLevel::kFull), IsOk());
+}
+
+TEST(CheckpointWriterTest, WritesInLeRobotsOrderAndTheManifestLast) {
+  const TempDirectory output;
+  std::vector<std::string> operations;
+  CheckpointWriterOptions options = Options(output);
+  options.fault_point = [&](std::string_view operation) {
+    operations.emplace_back(operation);
+    return Status();
+  };
+  ASSERT_THAT(SaveAlone(options, 5), IsOk());
+  EXPECT_THAT(
+      operations,
+      ElementsAre(
+          "create temporary",
+          "create pretrained_model",
+          "write pretrained_model/config.json",
+          "write pretrained_model/model.safetensors",
+          "write pretrained_model/train_config.json",
+          "write pretrained_model/policy_preprocessor_step_3_normalizer_processor.safetensors",
+          "write pretrained_model/policy_preprocessor.json",
+          "flush pretrained_model",
+          "create training_state",
+          "write training_state/training_step.json",
+          "write training_state/rng_state.safetensors",
+          "write training_state/manifest.json",
+          "flush training_state",
+          "flush .",
+          "take name",
+          "flush checkpoints",
+          "switch last",
+          "rename last",
+          "flush checkpoints"));
+}
+
+TEST(CheckpointWriterTest, AllRanksTakePartAndOnlyTheMainOneWrites) {
+  const TempDirectory output;
+  RunFakeRanks(3, [&](FakeCheckpointGroup& group) {
+    CheckpointWriter writer(Options(output), group);
+    const Status begun =
+        writer.Begin(7, group.rank() == 0 ? SmallSnapshot(7) : CheckpointSnapshot{});
+    EXPECT_THAT(begun, IsOk());
+    EXPECT_TRUE(writer.in_progress());
+    std::optional<PublishedCheckpoint> published;
+    while (!published) {  // the step thread's polling at its step boundaries
+      Result<std::optional<PublishedCheckpoint>> polled = writer.Poll();
+      ASSERT_THAT(polled, IsOk());
+      published = *polled;
+    }
+    EXPECT_FALSE(writer.in_progress());
+    EXPECT_EQ(published->directory, Checkpoints(output) / "000007");
+    EXPECT_EQ(published->step, 7);
+  });
+  EXPECT_THAT(NamesIn(Checkpoints(output)), ElementsAre("000007", "last"));
+}
+
+TEST(CheckpointWriterTest, RanksAtDifferentStepsDoNotStartASave) {
+  const TempDirectory output;
+  RunFakeRanks(2, [&](FakeCheckpointGroup& group) {
+    CheckpointWriter writer(Options(output), group);
+    const int64_t step = 7 + group.rank();
+    EXPECT_THAT(writer.Begin(step, SmallSnapshot(step)),
+                StatusIs(StatusCode::kFailedPrecondition,
+                         HasSubstr("rank 1 is at step 8, rank 0 saves step 7")));
+    EXPECT_FALSE(writer.in_progress());
+  });
+}
+
+TEST(CheckpointWriterTest, OneRanksFailureAbandonsTheSaveOnAllRanks) {
+  const TempDirectory output;
+  ASSERT_THAT(SaveAlone(Options(output), 1), IsOk());
+  RunFakeRanks(3, [&](FakeCheckpointGroup& group) {
+    CheckpointWriter writer(Options(output), group);
+    if (group.rank() == 2) {
+      group.FailAt(2);  // the agreement after the write
+    }
+    EXPECT_THAT(writer.Save(2, group.rank() == 0 ? SmallSnapshot(2) : CheckpointSnapshot{}),
+                StatusIs(StatusCode::kUnavailable,
+                         AllOf(HasSubstr("step 2 not saved"), HasSubstr("rank 2"))));
+  });
+  EXPECT_EQ(fs::read_symlink(Checkpoints(output) / "last"), "000001");
+  EXPECT_THAT(NamesIn(Checkpoints(output)),
+              ElementsAre("000001", StartsWith("000002.tmp-"), "last"));
+}
+
+TEST(CheckpointWriterTest, EveryFailingOperationLeavesThePreviousCheckpointInForce) {
+  std::vector<std::string> operations;
+  {
+    const TempDirectory output;
+    CheckpointWriterOptions options = Options(output);
+    options.fault_point = [&](std::string_view operation) {
+      operations.emplace_back(operation);
+      return Status();
+    };
+    ASSERT_THAT(SaveAlone(options, 5), IsOk());
+  }
+  operations.pop_back();  // the last flush, after everything took effect
+  for (const std::string& operation : operations) {
+    SCOPED_TRACE(operation);
+    const TempDirectory output;
+    ASSERT_THAT(SaveAlone(Options(output), 1), IsOk());
+    EXPECT_THAT(SaveAlone(FailingAt(output, operation), 2),
+                StatusIs(StatusCode::kResourceExhausted, HasSubstr("No space left on device")));
+    EXPECT_EQ(*ReadLast(Checkpoints(output)), "000001");
+    EXPECT_THAT(VerifyCheckpoint(Checkpoints(output) / "000001", VerifyLevel::kFull), IsOk());
+    EXPECT_FALSE(fs::exists(Checkpoints(output) / "000002"));
+    // Training goes on, and the next save of the run works and cleans up.
+    ASSERT_THAT(SaveAlone(Options(output), 3), IsOk());
+    EXPECT_THAT(NamesIn(Checkpoints(output)), ElementsAre("000001", "000003", "last"));
+  }
+}
+
+TEST(CheckpointWriterTest, ErrorsOfTheFileSystemNameThePath) {
+  const TempDirectory output;
+  WriteBytes(output / kCheckpointsFolder, "a file where the folder should be");
+  EXPECT_THAT(SaveAlone(Options(output), 1),
+              StatusIs(StatusCode::kAlreadyExists, HasSubstr(Checkpoints(output).string())));
+  fs::remove(output / kCheckpointsFolder);
+  fs::create_directories(Checkpoints(output) / kLastName);
+  EXPECT_THAT(
+      SaveAlone(Options(output), 1),
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("neither a link nor a text file")));
+}
+
+TEST(CheckpointWriterTest, KeepsAtMostTwoFailedSavesAndOnlyItsOwnRunRemovesThem) {
+  const TempDirectory output;
+  for (int64_t step = 1; step <= 4; ++step) {
+    EXPECT_FALSE(SaveAlone(FailingAt(output, "write training_state/manifest.json"), step).ok());
+  }
+  EXPECT_THAT(NamesIn(Checkpoints(output)), SizeIs(2));
+  CheckpointWriterOptions other = Options(output);
+  other.run_id = "another run";
+  ASSERT_THAT(SaveAlone(other, 5), IsOk());
+  EXPECT_THAT(NamesIn(Checkpoints(output)),
+              ElementsAre(StartsWith("00000"), StartsWith("00000"), "000005", "last"));
+  ASSERT_THAT(SaveAlone(Options(output), 6), IsOk());
+  EXPECT_THAT(NamesIn(Checkpoints(output)), ElementsAre("000005", "000006", "last"));
+}
+
+TEST(CheckpointWriterTest, SavingAPublishedStepAgainExchangesIt) {
+  const TempDirectory output;
+  ASSERT_THAT(SaveAlone(Options(output), 5), IsOk());
+  WriteBytes(Checkpoints(output) / "000005/training_state/stale", "x");
+  const Result<PublishedCheckpoint> published = SaveAlone(Options(output), 5);
+  ASSERT_THAT(published, IsOk());
+  EXPECT_THAT(published->notes, ElementsAre("checkpoint 000005 was saved again and replaced"));
+  EXPECT_THAT(NamesIn(Checkpoints(output)), ElementsAre("000005", "last"));
+  EXPECT_FALSE(fs::exists(published->directory / "training_state/stale"));
+  EXPECT_THAT(VerifyCheckpoint(published->directory, VerifyLevel::kFull), IsOk());
+}
+
+TEST(CheckpointWriterTest, AnUnfinishedDirectoryInTheWayIsRenamedAsideAndKept) {
+  const TempDirectory output;
+  WriteBytes(Checkpoints(output) / "000005/pretrained_model/config.json", "{}");
+  const Result<PublishedCheckpoint> published = SaveAlone(Options(output), 5);
+  ASSERT_THAT(published, IsOk());
+  EXPECT_THAT(published->notes,
+              ElementsAre(HasSubstr(
+                  "an unfinished directory 000005 was in the way and is now 000005.old-")));
+  EXPECT_THAT(NamesIn(Checkpoints(output)),
+              ElementsAre("000005", StartsWith("000005.old-"), "last"));
+}
+
+TEST(CheckpointWriterTest, ALaterFailureRestoresTheStepThatWasExchanged) {
+  const TempDirectory output;
+  ASSERT_THAT(SaveAlone(Options(output), 5), IsOk());
+  WriteBytes(Checkpoints(output) / "000005/training_state/mark", "first");
+  EXPECT_FALSE(SaveAlone(FailingAt(output, "switch last"), 5).ok());
+  EXPECT_EQ(ReadBytes(Checkpoints(output) / "000005/training_state/mark"), "first");
+}
+
+TEST(CheckpointWriterTest, RetentionKeepsTheNewestAndNeverFewerThanTwo) {
+  const TempDirectory output;
+  for (int64_t step = 1; step <= 5; ++step) {
+    ASSERT_THAT(SaveAlone(Options(output, 3), step), IsOk());
+  }
+  EXPECT_THAT(NamesIn(Checkpoints(output)), ElementsAre("000003", "000004", "000005", "last"));
+  ASSERT_THAT(SaveAlone(Options(output, 1), 6), IsOk());
+  EXPECT_THAT(NamesIn(Checkpoints(output)), ElementsAre("000005", "000006", "last"));
+}
+
+TEST(CheckpointWriterTest, ReplacesATextFileLast) {
+  const TempDirectory output;
+  fs::create_directories(Checkpoints(output));
+  WriteBytes(Checkpoints(output) / kLastName, "000001\n");
+  ASSERT_THAT(SaveAlone(Options(output), 5), IsOk());
+  EXPECT_EQ(*ReadLast(Checkpoints(output)), "000005");
+}
+
+TEST(CheckpointWriterTest, OnlyOneSaveAtATime) {
+  const TempDirectory output;
+  SingleProcessGroup group;
+  CheckpointWriter writer(Options(output), group);
+  EXPECT_THAT(writer.Finish(), StatusIs(StatusCode::kFailedPrecondition, "no save is in progress"));
+  ASSERT_THAT(writer.Begin(1, SmallSnapshot(1)), IsOk());
+  EXPECT_THAT(writer.Begin(2, SmallSnapshot(2)),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("step 1 is still in progress")));
+  ASSERT_THAT(writer.Finish(), IsOk());
+  ASSERT_THAT(writer.Save(2, SmallSnapshot(2)), IsOk());
+}
+
+TEST(CheckpointWriterTest, ASnapshotIsIndependentOfLaterTraining) {
+  const TempDirectory output;
+  SingleProcessGroup group;
+  CheckpointWriter writer(Options(output), group);
+  CheckpointContents contents;
+  contents.step.step = 4;
+  const at::Tensor weight = at::full({8}, 4.0);
+  contents.model = {{"a", weight}, {"b", weight}};  // tied
+  contents.rng = CaptureRngState(PythonRngState::Seeded(1));
+  ASSERT_THAT(writer.Begin(4, TakeSnapshot(contents)), IsOk());
+  weight.fill_(99.0);
+  ASSERT_THAT(writer.Finish(), IsOk());
+  const Result<SafetensorsFile> file =
+      SafetensorsFile::Open(Checkpoints(output) / "000004" / kModelPath);
+  ASSERT_THAT(file, IsOk());
+  EXPECT_THAT(file->names(), ElementsAre("a"));
+  EXPECT_EQ(file->metadata().at("b"), "a");
+  EXPECT_EQ(file->Load("a")->max().item<double>(), 4.0);
+}
+
+TEST(CheckpointWriterTest, AWriterDestroyedInTheMiddlePublishesNothing) {
+  const TempDirectory output;
+  SingleProcessGroup group;
+  {
+    CheckpointWriter writer(Options(output), group);
+    ASSERT_THAT(writer.Begin(1, SmallSnapshot(1)), IsOk());
+  }
+  EXPECT_THAT(NamesIn(Checkpoints(output)), ElementsAre(StartsWith("000001.tmp-")));
+  ASSERT_THAT(SaveAlone(Options(output), 2), IsOk());
+  EXPECT_EQ(StepOfTensors(Checkpoints(output) / "last"), 2.0);
+  EXPECT_THAT(NamesIn(Checkpoints(output)), ElementsAre("000002", "last"));
+}
+
+}  // namespace
+}  // namespace lr::worker

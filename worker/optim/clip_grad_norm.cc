@@ -1,0 +1,56 @@
+// The global gradient norm and clipping by it, on foreach kernels. The sharded engine has its own,
+// which sums over ranks (sharded_training.md 5). Thread: step thread.
+#include <ATen/ATen.h>
+
+#include "worker/optim/algorithms.h"
+
+namespace lr::worker {
+
+namespace {
+
+at::Tensor TotalNorm(const internal::ByKernel<std::vector<at::Tensor>>& grads) {
+  const c10::Device device = grads.begin()->first.first;
+  std::vector<at::Tensor> norms;
+  for (const auto& [key, list] : grads) {
+    for (const at::Tensor& norm : at::_foreach_norm(list, 2)) {
+      norms.push_back(norm.to(device, at::kFloat));
+    }
+  }
+  return at::linalg_vector_norm(at::stack(norms), 2);
+}
+
+/// Multiplies by min(1, max_norm / (norm + 1e-6)). On the host, where reading the norm costs
+/// nothing, the pass over all gradients is left out when the factor is exactly 1.
+void Scale(const internal::ByKernel<std::vector<at::Tensor>>& grads,
+           const at::Tensor& norm,
+           double max_norm) {
+  const at::Tensor factor = (max_norm / (norm + 1e-6)).clamp_max(1.0);
+  if (factor.is_cpu() && factor.item<float>() == 1.0F) {
+    return;
+  }
+  for (const auto& [key, list] : grads) {
+    at::_foreach_mul_(list, factor.to(key.first));
+  }
+}
+
+}  // namespace
+
+at::Tensor ClipGradNorm(const std::vector<at::Tensor>& params, double max_norm) {
+  const at::NoGradGuard no_grad;
+  internal::ByKernel<std::vector<at::Tensor>> grads;
+  for (const at::Tensor& param : params) {
+    if (param.grad().defined()) {
+      grads[internal::KeyOf(param.grad())].push_back(param.grad());
+    }
+  }
+  if (grads.empty()) {
+    return at::zeros({}, at::kFloat);
+  }
+  const at::Tensor norm = TotalNorm(grads);
+  if (max_norm > 0.0) {
+    Scale(grads, norm, max_norm);
+  }
+  return norm;
+}
+
+}  // namespace lr::worker
