@@ -12,11 +12,15 @@
 
 #include <fmt/format.h>
 
+#include "common/base/check.h"
 #include "common/base/text.h"
 #include "launcher/supervise/process.h"
 
 namespace lr::launcher {
 namespace {
+
+constexpr pid_t kInit =
+    1;  // also the parent, pid and session numbers that the kernel gives its own threads
 
 constexpr size_t kEnvironmentLimit =
     4 * 1024 * 1024;  // the kernel's own bound on arguments and environment is below
@@ -102,7 +106,9 @@ std::set<pid_t> LiveSessions(const std::vector<ProcessInfo>& processes,
                              const RunMembership& membership) {
   std::set<pid_t> sessions;
   for (const auto& [session, start_time] : membership.sessions) {
-    sessions.insert(session);
+    if (session > kInit) {
+      sessions.insert(session);
+    }
   }
   for (const ProcessInfo& process : processes) {
     const auto watched = membership.sessions.find(process.pid);
@@ -111,6 +117,20 @@ std::set<pid_t> LiveSessions(const std::vector<ProcessInfo>& processes,
     }
   }
   return sessions;
+}
+
+/// Whoever started us is not of our run, even when it carries our marker.
+std::set<pid_t> SelfAndAncestors(const std::vector<ProcessInfo>& processes) {
+  std::map<pid_t, pid_t> parents;
+  for (const ProcessInfo& process : processes) {
+    parents[process.pid] = process.parent;
+  }
+  std::set<pid_t> line;
+  for (pid_t pid = getpid(); pid > 0 && line.insert(pid).second;) {
+    const auto parent = parents.find(pid);
+    pid = parent == parents.end() ? 0 : parent->second;
+  }
+  return line;
 }
 
 }  // namespace
@@ -122,8 +142,8 @@ std::vector<ProcessInfo> SelectMembers(const std::vector<ProcessInfo>& processes
   std::vector<const ProcessInfo*> found;
   for (const ProcessInfo& process : processes) {
     children.emplace(process.parent, &process);
-    if (process.parent == membership.root || sessions.contains(process.session) ||
-        membership.marked.contains(process.pid)) {
+    if ((membership.root > kInit && process.parent == membership.root) ||
+        sessions.contains(process.session) || membership.marked.contains(process.pid)) {
       found.push_back(&process);
     }
   }
@@ -131,7 +151,8 @@ std::vector<ProcessInfo> SelectMembers(const std::vector<ProcessInfo>& processes
   std::vector<ProcessInfo> members;
   for (size_t i = 0; i < found.size(); ++i) {  // grows while descendants are found
     const ProcessInfo& process = *found[i];
-    if (membership.never.contains(process.pid) || !seen.insert(process.pid).second) {
+    if (process.pid <= kInit || membership.never.contains(process.pid) ||
+        !seen.insert(process.pid).second) {
       continue;
     }
     if (!process.zombie()) {
@@ -160,6 +181,7 @@ bool CarriesMarker(pid_t pid, std::string_view marker) {
 }
 
 bool KillExactly(const ProcessInfo& process) {
+  LR_CHECK(process.pid > kInit, "process {} is never killed", process.pid);
   const Descriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0U)));
   if (pidfd.get() < 0) {
     return false;
@@ -173,8 +195,11 @@ bool KillExactly(const ProcessInfo& process) {
 }
 
 std::vector<ProcessInfo> SweepOnce(const RunMembership& membership, std::string_view marker) {
+  const size_t value = marker.find('=') + 1;
+  LR_CHECK(value > 1 && value < marker.size(), "'{}' would mark foreign processes", marker);
   const std::vector<ProcessInfo> processes = ListProcesses();
   RunMembership extended = membership;
+  extended.never.merge(SelfAndAncestors(processes));
   for (const ProcessInfo& process : processes) {
     if (!process.zombie() && CarriesMarker(process.pid, marker)) {
       extended.marked.insert(process.pid);

@@ -76,6 +76,26 @@ TEST(ProcessTreeTest, SessionWhoseLeaderIsAnotherProcessByNowIsNotOurs) {
               UnorderedElementsAre(25, 26));
 }
 
+TEST(ProcessTreeTest, NoRootMeansNobodyNotTheWholeMachine) {
+  const std::vector<ProcessInfo> processes = {Process(1, 0, 1),     // init
+                                              Process(2, 0, 0),     // the kernel's threads
+                                              Process(3, 2, 0),     //
+                                              Process(10, 1, 10)};  // somebody's
+  EXPECT_TRUE(
+      SelectMembers(processes, {.root = 0, .sessions = {}, .marked = {}, .never = {}}).empty());
+  EXPECT_TRUE(
+      SelectMembers(processes, {.root = 1, .sessions = {}, .marked = {}, .never = {}}).empty());
+  EXPECT_TRUE(SelectMembers(processes,
+                            {.root = 0, .sessions = {{0, 1}, {1, 1}}, .marked = {1}, .never = {}})
+                  .empty());
+}
+
+TEST(ProcessTreeTest, MarkerThatWouldMarkForeignProcessesIsRefused) {
+  EXPECT_DEATH(SweepOnce({}, "LR_NODE_ID="), "would mark foreign");
+  EXPECT_DEATH(SweepOnce({}, "LR_NODE_ID"), "would mark foreign");
+  EXPECT_DEATH(SweepOnce({}, ""), "would mark foreign");
+}
+
 TEST(ProcessTreeTest, ReadsItself) {
   const auto self = ReadProcess(getpid());
   ASSERT_TRUE(self);
