@@ -1,0 +1,48 @@
+// The help text of a field table.
+#include "common/base/text.h"
+#include "common/config/group.h"
+
+namespace lr::config {
+
+namespace {
+
+constexpr size_t kColumns = 100;
+constexpr size_t kIndent = 6;
+constexpr size_t kLongestDefault = 50;
+
+std::string Wrapped(const std::string& text) {
+  std::string out;
+  size_t column = 0;
+  for (const std::string& word : Split(text, ' ')) {
+    if (column > 0 && kIndent + column + 1 + word.size() > kColumns) {
+      out += '\n';
+      column = 0;
+    }
+    out += column == 0 ? std::string(kIndent, ' ') : " ";
+    column += (column == 0 ? 0 : 1) + word.size();
+    out += word;
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string RenderHelp(const std::vector<FieldHelp>& help) {
+  std::string out;
+  for (const FieldHelp& field : help) {
+    if (field.starts_group) {
+      out += fmt::format("\n--{}.*: {}\n", field.flag, field.text);
+      continue;
+    }
+    const bool long_default = field.fallback.size() > kLongestDefault;
+    out += fmt::format("  --{}={}  (default {}{})\n",
+                       field.flag,
+                       field.type,
+                       field.fallback.substr(0, kLongestDefault),
+                       long_default ? "..." : "");
+    out += Wrapped(field.text);
+  }
+  return out;
+}
+
+}  // namespace lr::config
