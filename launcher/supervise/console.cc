@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <condition_variable>
+#include <csignal>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -67,7 +68,7 @@ class ConsoleWriter : public std::enable_shared_from_this<ConsoleWriter> {
     }
     if (!started_) {  // most runs of a silent program never need the thread
       started_ = true;
-      std::thread([self = shared_from_this()] { self->Run(); }).detach();
+      StartThread();
     }
     Source& from = sources_[source];
     from.pending += chunk.bytes.size();
@@ -100,6 +101,16 @@ class ConsoleWriter : public std::enable_shared_from_this<ConsoleWriter> {
     int source;
     OutputChunk chunk;
   };
+
+  /// The thread takes no signals: they are the loop's.
+  void StartThread() {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    std::thread([self = shared_from_this()] { self->Run(); }).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
 
   /// Half of the source's backlog goes at once, so that the search is rare.
   void DropOldest(int source, Source& from) {

@@ -142,7 +142,7 @@ std::vector<ProcessInfo> SelectMembers(const std::vector<ProcessInfo>& processes
   std::vector<const ProcessInfo*> found;
   for (const ProcessInfo& process : processes) {
     children.emplace(process.parent, &process);
-    if ((membership.root > kInit && process.parent == membership.root) ||
+    if ((membership.root > 0 && process.parent == membership.root) ||
         sessions.contains(process.session) || membership.marked.contains(process.pid)) {
       found.push_back(&process);
     }

@@ -46,9 +46,10 @@ TEST(LinePrefixerTest, ProgressBarsKeepTheirCarriageReturns) {
   LinePrefixer prefixer("p:");
   EXPECT_EQ(Emitted(prefixer, {"10%\r20%\r", "30%\r\n"}), "p:10%\rp:20%\rp:30%\r\n");
   LinePrefixer leading("p:");
-  EXPECT_EQ(
-      Emitted(leading, {"\r10%"}) + leading.FlushPartial().bytes + Emitted(leading, {"\r20%\n"}),
-      "\rp:10%\rp:20%\n");
+  std::string text = Emitted(leading, {"\r10%"});
+  text += leading.FlushPartial().bytes;
+  text += Emitted(leading, {"\r20%\n"});
+  EXPECT_EQ(text, "\rp:10%\rp:20%\n");
 }
 
 TEST(LinePrefixerTest, BytesThatAreNotTextPass) {

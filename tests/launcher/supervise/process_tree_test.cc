@@ -81,13 +81,18 @@ TEST(ProcessTreeTest, NoRootMeansNobodyNotTheWholeMachine) {
                                               Process(2, 0, 0),     // the kernel's threads
                                               Process(3, 2, 0),     //
                                               Process(10, 1, 10)};  // somebody's
-  EXPECT_TRUE(
-      SelectMembers(processes, {.root = 0, .sessions = {}, .marked = {}, .never = {}}).empty());
-  EXPECT_TRUE(
-      SelectMembers(processes, {.root = 1, .sessions = {}, .marked = {}, .never = {}}).empty());
-  EXPECT_TRUE(SelectMembers(processes,
-                            {.root = 0, .sessions = {{0, 1}, {1, 1}}, .marked = {1}, .never = {}})
-                  .empty());
+  RunMembership membership;
+  EXPECT_TRUE(SelectMembers(processes, membership).empty());
+  membership.sessions = {{0, 1}, {1, 1}};
+  membership.marked = {1};
+  EXPECT_THAT(Pids(SelectMembers(processes, membership)), UnorderedElementsAre());
+}
+
+TEST(ProcessTreeTest, InitItselfMayBeTheLauncher) {
+  const std::vector<ProcessInfo> processes = {Process(1, 0, 1), Process(10, 1, 10)};
+  RunMembership membership;
+  membership.root = 1;
+  EXPECT_THAT(Pids(SelectMembers(processes, membership)), ElementsAre(10));
 }
 
 TEST(ProcessTreeTest, MarkerThatWouldMarkForeignProcessesIsRefused) {

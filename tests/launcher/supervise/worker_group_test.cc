@@ -1,6 +1,7 @@
 #include "launcher/supervise/worker_group.h"
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <thread>
 #include <unistd.h>
@@ -41,8 +42,13 @@ class WorkerGroupTest : public ::testing::Test {
     console_ = std::make_unique<Console>(pipe_.write_end.get(), pipe_.write_end.get());
     reader_ = std::thread([this] {
       std::array<char, 65536> buffer{};
-      for (ssize_t got = 0; (got = read(pipe_.read_end.get(), buffer.data(), buffer.size())) > 0;) {
-        output_.append(buffer.data(), static_cast<size_t>(got));
+      while (true) {
+        const ssize_t got = read(pipe_.read_end.get(), buffer.data(), buffer.size());
+        if (got > 0) {
+          output_.append(buffer.data(), static_cast<size_t>(got));
+        } else if (got == 0 || errno != EINTR) {  // SIGCHLD may land here
+          return;
+        }
       }
     });
   }
@@ -101,7 +107,7 @@ class WorkerGroupTest : public ::testing::Test {
     CloseConsole();
   }
 
-  /// Calls `action` once the output has been read up to `text`.
+  /// Calls `action` on the loop after `wait`.
   void After(std::chrono::milliseconds wait, std::function<void()> action) {
     timers_.push_back(std::make_unique<boost::asio::steady_timer>(loop_, wait));
     timers_.back()->async_wait(
