@@ -39,8 +39,7 @@ struct PolicyConfig {
   std::optional<std::string> license;
   std::optional<std::string> pretrained_path;
   std::optional<std::string> pretrained_revision;
-  /// By feature type word (VISUAL, STATE, …), in the order of the file; what is absent is not
-  /// normalised.
+  /// By feature type word (VISUAL, STATE, …); what is absent is not normalised.
   std::map<std::string, NormalizationMode> normalization_mapping;
 
   /// Keys of a checkpoint's config.json that we do not know; written back unchanged.
@@ -72,6 +71,9 @@ struct PolicyConfig {
  protected:
   /// The fields that every policy has, up to pretrained_revision.
   void DescribeCommon(config::Group& group);
+
+  /// The field normalization_mapping, where the policy's order of keys has it.
+  void DescribeNormalization(config::Group& group);
 };
 
 /// The content of config.json.
