@@ -1,0 +1,183 @@
+#include "worker/train/unsupported.h"
+
+#include "common/base/text.h"
+
+namespace lr::worker {
+
+namespace {
+
+/// Collects "--flag=value …" sentences.
+class Refusals {
+ public:
+  template <typename Value>
+  void Add(bool refused, const char* flag, const Value& value, const char* sentence) {
+    if (refused) {
+      lines_.push_back(fmt::format("--{}={} {}", flag, value, sentence));
+    }
+  }
+
+  std::vector<std::string> Take() { return std::move(lines_); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+std::string Shown(const Json& json) {
+  return DumpPythonJson(json, -1);
+}
+
+constexpr const char* kNotBuilt = "is specified but not built yet; leave it out";
+
+void RefuseSharding(const TrainConfig& c, Refusals& out) {
+  const FsdpConfig& fsdp = c.accelerator.fsdp;
+  constexpr const char* kDdp =
+      "is specified but not built yet: this build trains on one process or with DDP; leave out "
+      "--parallelism.dp_shard and --accelerator.fsdp.*";
+  out.Add(c.parallelism.dp_shard != 1, "parallelism.dp_shard", c.parallelism.dp_shard, kDdp);
+  out.Add(!fsdp.reshard_after_forward, "accelerator.fsdp.reshard_after_forward", false, kDdp);
+  out.Add(fsdp.wrap_modules.has_value(),
+          "accelerator.fsdp.wrap_modules",
+          Shown(fsdp.wrap_modules.value_or(std::vector<std::string>())),
+          kDdp);
+  out.Add(fsdp.min_num_params.has_value(),
+          "accelerator.fsdp.min_num_params",
+          fsdp.min_num_params.value_or(0),
+          kDdp);
+  out.Add(fsdp.cpu_offload, "accelerator.fsdp.cpu_offload", true, kDdp);
+  out.Add(fsdp.ignored_modules.has_value(),
+          "accelerator.fsdp.ignored_modules",
+          fsdp.ignored_modules.value_or(""),
+          kDdp);
+  out.Add(!fsdp.mixed_precision_policy.empty(),
+          "accelerator.fsdp.mixed_precision_policy.*",
+          "...",
+          kDdp);
+  out.Add(c.accelerator.gradient_accumulation.mode == AccumulationMode::kShard,
+          "accelerator.gradient_accumulation.mode",
+          "shard",
+          "is specified but not built yet; use nosync");
+}
+
+void RefusePrecision(const TrainConfig& c, Refusals& out) {
+  const AcceleratorConfig& engine = c.accelerator;
+  const GradScalerConfig& scaler = engine.grad_scaler;
+  const GradScalerConfig untouched;
+  constexpr const char* kFloat32 =
+      "is specified but not built yet: this build trains in float32; use "
+      "--accelerator.mixed_precision=no";
+  const bool bf16 = engine.mixed_precision == MixedPrecision::kBf16;
+  out.Add(engine.mixed_precision != MixedPrecision::kNo,
+          "accelerator.mixed_precision",
+          bf16 ? "bf16" : "fp16",
+          kFloat32);
+  out.Add(scaler.init_scale != untouched.init_scale,
+          "accelerator.grad_scaler.init_scale",
+          scaler.init_scale,
+          kFloat32);
+  out.Add(scaler.growth_factor != untouched.growth_factor,
+          "accelerator.grad_scaler.growth_factor",
+          scaler.growth_factor,
+          kFloat32);
+  out.Add(scaler.backoff_factor != untouched.backoff_factor,
+          "accelerator.grad_scaler.backoff_factor",
+          scaler.backoff_factor,
+          kFloat32);
+  out.Add(scaler.growth_interval != untouched.growth_interval,
+          "accelerator.grad_scaler.growth_interval",
+          scaler.growth_interval,
+          kFloat32);
+  out.Add(engine.compile.enabled, "accelerator.compile.enabled", true, kNotBuilt);
+  out.Add(engine.activation_checkpointing.mode != "none",
+          "accelerator.activation_checkpointing.mode",
+          engine.activation_checkpointing.mode,
+          "is specified but not built yet; use none");
+}
+
+void RefuseData(const TrainConfig& c, Refusals& out) {
+  out.Add(c.dataset.streaming,
+          "dataset.streaming",
+          true,
+          "is specified but not built yet; download the dataset and read it from --dataset.root");
+  out.Add(c.dataset.repo_type != "dataset",
+          "dataset.repo_type",
+          c.dataset.repo_type,
+          "needs streaming, which is not built yet; use dataset");
+  out.Add(c.dataset.image_transforms.enable,
+          "dataset.image_transforms.enable",
+          true,
+          "is specified but not built yet; images are used as recorded");
+  out.Add(c.sample_weighting.has_value(), "sample_weighting.*", "...", kNotBuilt);
+  out.Add(c.seed_offset_per_rank,
+          "seed_offset_per_rank",
+          true,
+          "is specified but not built yet; all ranks draw the same random stream");
+}
+
+void RefusePolicy(const TrainConfig& c, Refusals& out) {
+  out.Add(!c.env.is_null(),
+          "env",
+          Shown(c.env),
+          "names a simulator, and this build has none; evaluate on recorded episodes with "
+          "--dataset.eval_split and --eval_steps");
+  out.Add(!c.reward_model.is_null(),
+          "reward_model",
+          Shown(c.reward_model),
+          "is not available in this build; train a policy with --policy.type");
+  out.Add(c.peft.has_value(),
+          "peft.*",
+          "...",
+          "is specified but not built yet; train all weights with --policy.path alone");
+  out.Add(c.policy && c.policy->use_peft,
+          "policy.use_peft",
+          true,
+          "needs adapters, which are not built yet; start from a folder with model.safetensors");
+  out.Add(c.ema.enable, "ema.enable", true, kNotBuilt);
+  out.Add(c.optimizer && c.optimizer->type == "multi_adam",
+          "optimizer.type",
+          "multi_adam",
+          "is specified but not built yet; use adam, adamw, sgd or xvla-adamw");
+}
+
+void RefuseServices(const TrainConfig& c, Refusals& out) {
+  out.Add(c.job.target && *c.job.target != "local",
+          "job.target",
+          c.job.target.value_or(""),
+          "submits to a cloud service, which this build does not; start the run with lr-launch");
+  out.Add(c.wandb.enable,
+          "wandb.enable",
+          true,
+          "is not available: there is no native client; use --trackio.enable=true, which records "
+          "the run on this machine");
+  out.Add(c.trackio.enable,
+          "trackio.enable",
+          true,
+          "is specified but not built yet; the metrics are in the log");
+  out.Add(c.trackio.space_id.has_value(),
+          "trackio.space_id",
+          c.trackio.space_id.value_or(""),
+          "needs the network; runs are recorded on this machine only");
+  constexpr const char* kUpload =
+      "is specified but not built yet; set it to false and upload the folder afterwards with "
+      "'hf upload'";
+  out.Add(c.policy && c.policy->push_to_hub, "policy.push_to_hub", true, kUpload);
+  out.Add(c.save_checkpoint_to_hub, "save_checkpoint_to_hub", true, kUpload);
+}
+
+}  // namespace
+
+std::vector<std::string> UnsupportedSettings(const TrainConfig& config) {
+  Refusals refusals;
+  RefuseSharding(config, refusals);
+  RefusePrecision(config, refusals);
+  RefuseData(config, refusals);
+  RefusePolicy(config, refusals);
+  RefuseServices(config, refusals);
+  return refusals.Take();
+}
+
+Status CheckSupported(const TrainConfig& config) {
+  const std::vector<std::string> sentences = UnsupportedSettings(config);
+  return sentences.empty() ? Status() : InvalidArgument("{}", Join(sentences, "\n"));
+}
+
+}  // namespace lr::worker
