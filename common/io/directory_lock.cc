@@ -95,11 +95,14 @@ std::optional<LockOwner> ReadLockOwner(const std::string& directory) {
   if (!json.ok() || !json->is_object()) {
     return std::nullopt;
   }
-  LockOwner owner;
-  owner.run_id = json->value("run_id", "");
-  owner.host = json->value("host", "");
-  owner.pid = json->value("pid", int64_t{0});
-  return owner;
+  // Anybody may have written the file: what has another type counts as absent.
+  const auto text = [&](const char* key) {
+    const auto it = json->find(key);
+    return it != json->end() && it->is_string() ? it->get<std::string>() : std::string();
+  };
+  const auto pid = json->find("pid");
+  const bool has_pid = pid != json->end() && pid->is_number_integer();
+  return LockOwner{text("run_id"), text("host"), has_pid ? pid->get<int64_t>() : 0};
 }
 
 }  // namespace lr

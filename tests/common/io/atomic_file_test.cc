@@ -96,5 +96,14 @@ TEST_F(AtomicFileTest, TheLockOfADeadOwnerIsFree) {
   EXPECT_EQ(ReadLockOwner(folder_)->run_id, "next");
 }
 
+TEST_F(AtomicFileTest, AnUnreadableOwnerDoesNotStopTheNextRun) {
+  for (const char* text : {"", "{", "[1]", R"({"run_id": 5, "host": [], "pid": "x"})"}) {
+    ASSERT_THAT(WriteFileAtomic(folder_ + "/.lr-lock", text), IsOk());
+    const std::optional<LockOwner> owner = ReadLockOwner(folder_);
+    EXPECT_TRUE(!owner || owner->run_id.empty()) << text;
+    EXPECT_THAT(DirectoryLock::Acquire(folder_, ThisProcess("next")), IsOk()) << text;
+  }
+}
+
 }  // namespace
 }  // namespace lr
