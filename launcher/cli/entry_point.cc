@@ -104,10 +104,12 @@ ProgramPlan Plan(const EntryPointRequest& request,
                  std::string executable,
                  std::vector<std::string> argv,
                  std::string kind) {
+  const size_t first_argument = argv.size();
   argv.insert(argv.end(), request.program.begin() + 1, request.program.end());
   return {.given = request.program[0],
           .executable = std::move(executable),
           .argv = std::move(argv),
+          .first_argument = first_argument,
           .native = false,
           .kind = std::move(kind)};
 }

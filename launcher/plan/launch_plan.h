@@ -5,6 +5,7 @@
 /// --dry-run. Plain data.
 
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct ProgramPlan {
   std::string given;              ///< as typed: PROGRAM
   std::string executable;         ///< absolute path, or found in PATH
   std::vector<std::string> argv;  ///< argv[0] included; ${local_rank} not yet replaced
+  size_t first_argument = 1;      ///< where in argv the program's own arguments begin
   bool native =
       false;  ///< our trainer: speaks the worker protocol, guarded against foreign variables
   std::string
