@@ -1,0 +1,263 @@
+// The stream to the launcher (worker.proto), on its own thread. Everything the step thread hands
+// over is kept as "the newest", so a slow or absent launcher costs nothing; a broken stream is
+// opened again with back-off for as long as the process lives.
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <pthread.h>
+#include <thread>
+#include <unistd.h>
+
+#include <grpcpp/grpcpp.h>
+
+#include "proto/lr/v1/worker.grpc.pb.h"
+
+#include "worker/control/control.h"
+
+namespace lr::worker {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr auto kReportEvery = std::chrono::seconds(1);
+constexpr auto kLongestBackOff = std::chrono::seconds(5);
+constexpr auto kGoodbyeLimit = std::chrono::seconds(1);
+constexpr size_t kMostEvents = 1000;
+
+/// Without a launcher that listens: nothing to tell anybody.
+class NoLink final : public ControlLink {
+ public:
+  void SetPhase(Phase /*phase*/) override {}
+
+  void ReportStep(const StepReport& /*report*/) override {}
+
+  void ReportCheckpoint(int64_t /*step*/,
+                        const std::string& /*directory*/,
+                        const Status& /*outcome*/) override {}
+
+  void ReportFailure(const std::string& /*what*/) override {}
+
+  void Goodbye(const std::string& /*outcome*/) override {}
+};
+
+ControlWord WordOf(v1::ControlKind kind) {
+  switch (kind) {
+    case v1::CONTROL_KIND_CHECKPOINT:
+      return ControlWord::kCheckpoint;
+    case v1::CONTROL_KIND_CHECKPOINT_AND_STOP:
+      return ControlWord::kCheckpointAndStop;
+    case v1::CONTROL_KIND_STOP:
+      return ControlWord::kStop;
+    default:
+      return ControlWord::kNone;
+  }
+}
+
+class StreamLink final : public ControlLink {
+ public:
+  StreamLink(std::string socket_path, v1::WorkerHello hello, ControlInbox& inbox)
+      : socket_path_(std::move(socket_path)), inbox_(inbox) {
+    *hello_.mutable_hello() = std::move(hello);
+    // Signals belong to the step thread: the link thread is started with all of them blocked.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { Run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_setname_np(thread_.native_handle(), "link");
+  }
+
+  ~StreamLink() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      if (context_ != nullptr) {
+        context_->TryCancel();
+      }
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  void SetPhase(Phase phase) override {
+    const std::lock_guard lock(mutex_);
+    report_.set_phase(static_cast<v1::WorkerPhase>(phase));
+  }
+
+  void ReportStep(const StepReport& report) override {
+    const std::lock_guard lock(mutex_);
+    report_.set_step(report.step);
+    report_.set_total_steps(report.total_steps);
+    report_.set_loss(report.loss);
+    report_.set_samples_per_s(report.samples_per_s);
+  }
+
+  void ReportCheckpoint(int64_t step,
+                        const std::string& directory,
+                        const Status& outcome) override {
+    v1::WorkerMessage message;
+    message.mutable_checkpoint()->set_step(step);
+    message.mutable_checkpoint()->set_directory(directory);
+    message.mutable_checkpoint()->set_error(outcome.message());
+    Enqueue(std::move(message));
+  }
+
+  void ReportFailure(const std::string& what) override {
+    v1::WorkerMessage message;
+    message.mutable_failure()->set_what(what);
+    Enqueue(std::move(message));
+  }
+
+  void Goodbye(const std::string& outcome) override {
+    v1::WorkerMessage message;
+    message.mutable_goodbye()->set_outcome(outcome);
+    Enqueue(std::move(message));
+    std::unique_lock lock(mutex_);
+    flushed_.wait_for(lock, kGoodbyeLimit, [&] { return events_.empty() || stop_; });
+  }
+
+ private:
+  using Stream = grpc::ClientReaderWriter<v1::WorkerMessage, v1::LauncherMessage>;
+
+  void Enqueue(v1::WorkerMessage message) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (events_.size() == kMostEvents) {
+        events_.pop_front();  // nobody listens; the newest tell more
+      }
+      events_.push_back(std::move(message));
+    }
+    changed_.notify_all();
+  }
+
+  void Run() {
+    auto back_off = milliseconds(100);
+    while (!Stopped()) {
+      const auto opened = steady_clock::now();
+      OneStream();
+      if (steady_clock::now() - opened > kLongestBackOff) {
+        back_off = milliseconds(100);  // it had worked for a while
+      }
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, back_off, [&] { return stop_; });
+      back_off = std::min<milliseconds>(back_off * 2, kLongestBackOff);
+    }
+  }
+
+  bool Stopped() {
+    const std::lock_guard lock(mutex_);
+    return stop_;
+  }
+
+  /// Opens a stream and serves it until it breaks or the link ends.
+  void OneStream() {
+    grpc::ClientContext context;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) {
+        return;
+      }
+      context_ = &context;
+    }
+    const auto channel =
+        grpc::CreateChannel("unix:" + socket_path_, grpc::InsecureChannelCredentials());
+    const auto stub = v1::WorkerControl::NewStub(channel);
+    const std::unique_ptr<Stream> stream = stub->Attach(&context);
+    std::thread reader([&] { Read(*stream); });
+    if (stream->Write(hello_)) {
+      Write(*stream);
+    }
+    stream->WritesDone();
+    {
+      const std::lock_guard lock(mutex_);
+      context_ = nullptr;
+    }
+    context.TryCancel();
+    reader.join();
+    (void)stream->Finish();  // whatever ended it: the loop opens the next one
+  }
+
+  void Read(Stream& stream) {
+    v1::LauncherMessage message;
+    while (stream.Read(&message)) {
+      if (message.has_word()) {
+        inbox_.Raise(WordOf(message.word().kind()));
+      }
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      broken_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  /// Events as they come, the newest report once a second, until the stream breaks.
+  void Write(Stream& stream) {
+    auto next_report = steady_clock::now();
+    std::unique_lock lock(mutex_);
+    broken_ = false;
+    while (!broken_ && !stop_) {
+      v1::WorkerMessage message;
+      const bool is_event = !events_.empty();
+      if (is_event) {
+        message = events_.front();
+      } else if (steady_clock::now() >= next_report) {
+        *message.mutable_step() = report_;
+        next_report = steady_clock::now() + kReportEvery;
+      } else {
+        changed_.wait_until(
+            lock, next_report, [&] { return broken_ || stop_ || !events_.empty(); });
+        continue;
+      }
+      lock.unlock();
+      const bool written = stream.Write(message);
+      lock.lock();
+      if (!written) {
+        return;
+      }
+      if (is_event) {
+        events_.pop_front();
+        flushed_.notify_all();
+      }
+    }
+  }
+
+  const std::string socket_path_;
+  ControlInbox& inbox_;
+  v1::WorkerMessage hello_;
+
+  std::mutex mutex_;  // guards everything below
+  std::condition_variable changed_;
+  std::condition_variable flushed_;
+  v1::StepReport report_;
+  std::deque<v1::WorkerMessage> events_;
+  grpc::ClientContext* context_ = nullptr;
+  bool broken_ = false;
+  bool stop_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<ControlLink> ControlLink::Start(const std::string& socket_path,
+                                                int rank,
+                                                const std::string& output_dir,
+                                                ControlInbox& inbox) {
+  if (socket_path.empty()) {
+    return std::make_unique<NoLink>();
+  }
+  v1::WorkerHello hello;
+  hello.set_rank(rank);
+  hello.set_pid(getpid());
+  hello.set_output_dir(output_dir);
+  return std::make_unique<StreamLink>(socket_path, std::move(hello), inbox);
+}
+
+}  // namespace lr::worker
