@@ -29,8 +29,10 @@ struct WorkerProgress {
   std::string output_dir;
   int64_t checkpoint_step = 0;  ///< newest checkpoint it reported complete
   std::string checkpoint_dir;
-  std::string failure;  ///< its own words, when it reported one
-  std::string goodbye;  ///< done, stopped, failed; empty while it runs
+  std::string checkpoint_error;    ///< of its newest save, empty when that succeeded
+  int64_t checkpoint_reports = 0;  ///< saves it reported, good or bad
+  std::string failure;             ///< its own words, when it reported one
+  std::string goodbye;             ///< done, stopped, failed; empty while it runs
 };
 
 class WorkerService {

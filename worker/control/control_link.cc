@@ -119,7 +119,9 @@ class StreamLink final : public ControlLink {
     message.mutable_goodbye()->set_outcome(outcome);
     Enqueue(std::move(message));
     std::unique_lock lock(mutex_);
-    flushed_.wait_for(lock, kGoodbyeLimit, [&] { return events_.empty() || stop_; });
+    leaving_ = true;
+    // The launcher ends the stream once it has read the goodbye.
+    changed_.wait_for(lock, kGoodbyeLimit, [&] { return events_.empty() && broken_; });
   }
 
  private:
@@ -152,7 +154,7 @@ class StreamLink final : public ControlLink {
 
   bool Stopped() {
     const std::lock_guard lock(mutex_);
-    return stop_;
+    return stop_ || (leaving_ && events_.empty());
   }
 
   /// Opens a stream and serves it until it breaks or the link ends.
@@ -223,7 +225,6 @@ class StreamLink final : public ControlLink {
       }
       if (is_event) {
         events_.pop_front();
-        flushed_.notify_all();
       }
     }
   }
@@ -234,11 +235,11 @@ class StreamLink final : public ControlLink {
 
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  std::condition_variable flushed_;
   v1::StepReport report_;
   std::deque<v1::WorkerMessage> events_;
   grpc::ClientContext* context_ = nullptr;
-  bool broken_ = false;
+  bool broken_ = false;   ///< the present stream has ended
+  bool leaving_ = false;  ///< the goodbye is said: no further stream
   bool stop_ = false;
 
   std::thread thread_;

@@ -1,0 +1,182 @@
+// Both ends of worker.proto: a worker's link against the launcher's service over a real unix
+// socket.
+#include <filesystem>
+#include <future>
+#include <thread>
+#include <unistd.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+
+#include "launcher/native/worker_service.h"
+#include "tests/support/status_matchers.h"
+#include "worker/control/control.h"
+
+namespace lr {
+namespace {
+
+using launcher::ControlRequest;
+using launcher::WorkerProgress;
+using launcher::WorkerService;
+using worker::ControlInbox;
+using worker::ControlLink;
+using worker::ControlWord;
+
+/// A launcher's event loop with the worker service on it.
+class Launcher {
+ public:
+  explicit Launcher(std::string socket) : guard_(boost::asio::make_work_guard(loop_)) {
+    thread_ = std::thread([this] { loop_.run(); });
+    OnLoop([&] {
+      auto service = WorkerService::Start(
+          loop_, socket, {.progress = [this](const WorkerProgress& now) { Note(now); }});
+      ASSERT_THAT(service, testing::IsOk());
+      service_ = std::move(service).value();
+    });
+  }
+
+  ~Launcher() {
+    OnLoop([&] { service_.reset(); });
+    guard_.reset();
+    thread_.join();
+  }
+
+  void OnLoop(const std::function<void()>& work) {
+    std::promise<void> done;
+    boost::asio::post(loop_, [&] {
+      work();
+      done.set_value();
+    });
+    done.get_future().get();
+  }
+
+  WorkerService& service() { return *service_; }
+
+  /// The first progress that fulfils `wanted`; fails the test when none comes in 20 s.
+  WorkerProgress Wait(const std::function<bool(const WorkerProgress&)>& wanted) {
+    std::unique_lock lock(mutex_);
+    const bool seen = changed_.wait_for(lock, std::chrono::seconds(20), [&] {
+      for (const WorkerProgress& one : history_) {
+        if (wanted(one)) {
+          found_ = one;
+          return true;
+        }
+      }
+      return false;
+    });
+    EXPECT_TRUE(seen);
+    return found_;
+  }
+
+ private:
+  void Note(const WorkerProgress& now) {
+    const std::lock_guard lock(mutex_);
+    history_.push_back(now);
+    changed_.notify_all();
+  }
+
+  boost::asio::io_context loop_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_;
+  std::thread thread_;
+  std::unique_ptr<WorkerService> service_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<WorkerProgress> history_;
+  WorkerProgress found_;
+};
+
+class ControlLinkTest : public ::testing::Test {
+ protected:
+  ControlLinkTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "lr-ctl-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+
+  ~ControlLinkTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string socket() const { return folder_ + "/control.sock"; }
+
+  static void WaitForWord(const ControlInbox& inbox, ControlWord word) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (inbox.pending() != word && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(inbox.pending(), word);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ControlLinkTest, HelloStepsCheckpointsAndGoodbyeArrive) {
+  Launcher launcher(socket());
+  ControlInbox inbox;
+  const auto link = ControlLink::Start(socket(), 3, "/runs/a", inbox);
+  link->SetPhase(worker::Phase::kForward);
+  link->ReportStep({.step = 7, .total_steps = 10, .loss = 0.5, .samples_per_s = 12});
+  const WorkerProgress step = launcher.Wait([](const auto& now) { return now.step == 7; });
+  EXPECT_EQ(step.rank, 3);
+  EXPECT_EQ(step.pid, getpid());
+  EXPECT_EQ(step.output_dir, "/runs/a");
+  EXPECT_EQ(step.phase, "forward");
+  EXPECT_EQ(step.total_steps, 10);
+  link->ReportCheckpoint(7, "/runs/a/checkpoints/000007", {});
+  EXPECT_EQ(launcher.Wait([](const auto& now) { return now.checkpoint_step == 7; }).checkpoint_dir,
+            "/runs/a/checkpoints/000007");
+  link->ReportCheckpoint(8, "", ResourceExhausted("disk full"));
+  EXPECT_EQ(
+      launcher.Wait([](const auto& now) { return now.checkpoint_reports == 2; }).checkpoint_error,
+      "disk full");
+  link->Goodbye("done");
+  EXPECT_EQ(launcher.Wait([](const auto& now) { return !now.goodbye.empty(); }).goodbye, "done");
+}
+
+TEST_F(ControlLinkTest, AWordReachesEveryAttachedWorker) {
+  Launcher launcher(socket());
+  ControlInbox first;
+  ControlInbox second;
+  const auto link_0 = ControlLink::Start(socket(), 0, "", first);
+  const auto link_1 = ControlLink::Start(socket(), 1, "", second);
+  launcher.Wait([](const auto& now) { return now.rank == 0; });
+  launcher.Wait([](const auto& now) { return now.rank == 1; });
+  launcher.OnLoop([&] {
+    EXPECT_EQ(launcher.service().Send({ControlRequest::Kind::kCheckpoint, "request-1"}), 2);
+  });
+  WaitForWord(first, ControlWord::kCheckpoint);
+  WaitForWord(second, ControlWord::kCheckpoint);
+}
+
+TEST_F(ControlLinkTest, ALostLauncherIsFoundAgainAndNothingIsBlockedMeanwhile) {
+  ControlInbox inbox;
+  auto launcher = std::make_unique<Launcher>(socket());
+  const auto link = ControlLink::Start(socket(), 0, "", inbox);
+  launcher->Wait([](const auto& now) { return now.rank == 0; });
+  launcher.reset();
+  for (int64_t step = 1; step < 2000; ++step) {
+    link->ReportStep({.step = step, .total_steps = 2000});
+    link->SetPhase(worker::Phase::kBackward);
+  }
+  link->ReportFailure("said while nobody listened");
+  launcher = std::make_unique<Launcher>(socket());
+  EXPECT_EQ(launcher->Wait([](const auto& now) { return !now.failure.empty(); }).failure,
+            "said while nobody listened");
+  launcher->Wait([](const auto& now) { return now.step == 1999; });
+}
+
+TEST_F(ControlLinkTest, WithoutASocketEverythingIsANoOp) {
+  ControlInbox inbox;
+  const auto link = ControlLink::Start("", 0, "", inbox);
+  link->ReportStep({});
+  link->Goodbye("done");
+  EXPECT_EQ(inbox.pending(), ControlWord::kNone);
+}
+
+TEST_F(ControlLinkTest, ASocketNobodyServesDelaysTheGoodbyeByASecondAtMost) {
+  ControlInbox inbox;
+  const auto link = ControlLink::Start(socket(), 0, "", inbox);
+  const auto start = std::chrono::steady_clock::now();
+  link->Goodbye("done");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+}  // namespace
+}  // namespace lr
