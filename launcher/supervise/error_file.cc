@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include "common/base/status.h"
+#include "common/io/atomic_file.h"
 #include "common/io/json.h"
+#include "launcher/plan/first_failure.h"
 
 namespace lr::launcher {
 namespace {
@@ -51,6 +53,22 @@ std::string ReadErrorFile(const std::string& path) {
   return message.ok()
              ? *message
              : fmt::format("(error file {} is not readable: {})", path, message.status().message());
+}
+
+Status WriteErrorFile(const std::string& path, const WorkerEnding& ending) {
+  const std::string text = fmt::format("rank {} on {} ended with {}{}{}",
+                                       ending.rank,
+                                       ending.host_name,
+                                       DescribeEnding(ending),
+                                       ending.message.empty() ? "" : ": ",
+                                       ending.message);
+  Json document;
+  document["message"]["message"] = text;
+  document["message"]["errorCode"] = ending.job_exit_code();
+  document["message"]["extraInfo"]["py_callstack"] = ending.message;
+  document["message"]["extraInfo"]["timestamp"] =
+      std::to_string(ending.end_unix_ns / 1'000'000'000);  // a text, as torchrun writes it
+  return WriteFileAtomic(path, DumpPythonJson(document, -1)).WithContext("error file");
 }
 
 }  // namespace lr::launcher

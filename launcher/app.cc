@@ -1,0 +1,392 @@
+#include "launcher/app.h"
+
+#include <algorithm>
+#include <csignal>
+#include <tuple>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+
+#include "common/base/text.h"
+#include "common/contract/exit_codes.h"
+#include "common/contract/worker_environment.h"
+#include "launcher/plan/exit_plan.h"
+#include "launcher/plan/first_failure.h"
+#include "launcher/plan/plan_digest.h"
+#include "launcher/run_directory.h"
+#include "launcher/supervise/error_file.h"
+#include "launcher/worker_specs.h"
+
+namespace lr::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kLeaveWait{500};  // for the host to hear that we left
+constexpr size_t kSocketNameDigits = 16;
+
+int ExitCodeOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case StatusCode::kDeadlineExceeded:
+      return kExitRendezvousTimeout;
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kUnauthenticated:
+      return kExitPermission;
+    case StatusCode::kInternal:
+      return kExitInternal;
+    default:
+      return kExitRendezvousRefused;
+  }
+}
+
+}  // namespace
+
+App::App(boost::asio::io_context& loop,
+         Console& console,
+         Sweeper& sweeper,
+         Doors doors,
+         LaunchPlan plan,
+         LauncherFacts facts)
+    : loop_(loop),
+      console_(console),
+      sweeper_(sweeper),
+      doors_(std::move(doors)),
+      plan_(std::move(plan)),
+      facts_(std::move(facts)),
+      node_{.node_id = facts_.node_id, .control_socket = "", .attempt_dir = ""},
+      leave_timer_(loop) {}
+
+int App::Run() {
+  std::vector<int> signals = plan_.signals;
+  for (const int signal : JobSignals()) {
+    if (std::ranges::find(signals, signal) == signals.end()) {
+      signals.push_back(signal);
+    }
+  }
+  signals_ =
+      std::make_unique<SignalWatch>(loop_, signals, [this](int signal) { OnSignal(signal); });
+  ServeWorkers();
+  if (const Status joined = Join(); !joined.ok()) {
+    Say(joined.message());
+    return ExitCodeOf(joined);
+  }
+  loop_.run();
+  signals_->Stop();
+  return exit_code_;
+}
+
+// ---- joining
+
+Status App::Join() {
+  NodeIdentity identity;
+  identity.node_id = facts_.node_id;
+  identity.run_id = plan_.run_id;
+  identity.host_name = facts_.host_name;
+  identity.pid = getpid();
+  identity.local_size = plan_.local_size;
+  identity.min_nodes = plan_.min_nodes;
+  identity.max_nodes = plan_.max_nodes;
+  identity.node_rank = plan_.node_rank;
+  identity.local_addr = plan_.local_addr;
+  identity.program_name = BaseName(plan_.program.given);
+  identity.plan_digest = PlanDigest(plan_, facts_.foreign_digest, facts_.build);
+  const RendezvousEndpoint endpoint{.standalone = plan_.endpoint.standalone,
+                                    .host = plan_.endpoint.host,
+                                    .worker_port = plan_.endpoint.worker_port,
+                                    .control_port = plan_.endpoint.control_port,
+                                    .worker_port_explicit = plan_.endpoint.worker_port_explicit,
+                                    .join_timeout = plan_.endpoint.join_timeout};
+  LR_ASSIGN(membership_, doors_.join(loop_, std::move(identity), endpoint, MembershipEvents()));
+  return {};
+}
+
+/// Handlers run from the loop, never inside a call to the membership: they may call it, too.
+template <typename... Args>
+std::function<void(Args...)> App::Posted(void (App::*handler)(Args...)) {
+  return [this, handler](Args... args) {
+    boost::asio::post(loop_, [this, handler, copies = std::tuple<std::decay_t<Args>...>(args...)] {
+      std::apply([&](const auto&... copy) { (this->*handler)(copy...); }, copies);
+    });
+  };
+}
+
+Membership::Events App::MembershipEvents() {
+  return {.waiting = Posted(&App::OnWaiting),
+          .assigned = Posted(&App::OnAssigned),
+          .go = Posted(&App::OnGo),
+          .stop = Posted(&App::OnStop),
+          .request = Posted(&App::OnRequest),
+          .closed = Posted(&App::OnClosed),
+          .refused = Posted(&App::OnRefused)};
+}
+
+void App::OnWaiting(const std::string& line) {
+  Say(line);
+}
+
+void App::OnAssigned(const Assignment& assignment) {
+  if (phase_ == RunPhase::kJoining) {
+    assignment_ = assignment;
+  }
+}
+
+void App::OnGo(int64_t epoch) {
+  if (phase_ != RunPhase::kJoining || !assignment_ || assignment_->epoch != epoch) {
+    return;  // a signal ended the join meanwhile, or an epoch that was formed anew
+  }
+  phase_ = RunPhase::kWorking;
+  PrepareDirectories();
+  const NodeAssignment& own = OwnNode(*assignment_, facts_.node_id);
+  if (own.first_rank == 0) {
+    membership_->ReleaseWorkerPort();
+  }
+  group_ = std::make_unique<WorkerGroup>(
+      loop_,
+      console_,
+      sweeper_,
+      WorkerGroup::Options{.marker = "LR_NODE_ID=" + facts_.node_id,
+                           .shutdown_timeout = plan_.shutdown_timeout},
+      WorkerGroup::Events{
+          .ended = [this](const WorkerEnding& ending) { OnWorkerEnded(ending); },
+          .gone = [this](const std::vector<ProcessInfo>& left) { OnWorkersGone(left); }});
+  group_->Start(MakeWorkerSpecs(plan_, *assignment_, node_, facts_.environment));
+}
+
+void App::PrepareDirectories() {
+  const EnvironmentReader environment = ProcessEnvironment();
+  Result<std::string> folder =
+      CreateRunDirectory(plan_.log_dir, assignment_->run_id, facts_.node_id, environment);
+  if (folder.ok()) {
+    run_directory_ = *folder;
+    folder = CreateAttemptDirectory(run_directory_, assignment_->attempt, plan_.local_size);
+  }
+  if (!folder.ok()) {
+    Say(fmt::format("warning: this run leaves no record and no error files: {}",
+                    folder.status().message()));
+    return;
+  }
+  node_.attempt_dir = *folder;
+}
+
+void App::ServeWorkers() {
+  if (!plan_.program.native) {
+    return;
+  }
+  const Result<std::string> folder = CreateSocketDirectory(ProcessEnvironment());
+  Status status = folder.status();
+  if (folder.ok()) {
+    const std::string path =
+        fmt::format("{}/w-{}.sock", *folder, facts_.node_id.substr(0, kSocketNameDigits));
+    auto service = doors_.serve_workers(loop_, path, {.progress = [](const WorkerProgress&) {}});
+    status = service.status();
+    if (service.ok()) {
+      service_ = std::move(service).value();
+      node_.control_socket = path;
+      return;
+    }
+  }
+  Say(fmt::format("warning: workers report no progress and obey signals only: {}",
+                  status.message()));
+}
+
+// ---- working
+
+void App::OnWorkerEnded(const WorkerEnding& ending) {
+  WorkerEnding reported = ending;
+  if (service_ && reported.message.empty()) {
+    const auto progress = service_->progress().find(ending.rank);
+    if (progress != service_->progress().end()) {
+      reported.message = progress->second.failure;
+    }
+  }
+  membership_->ReportEnded(assignment_->epoch, reported);
+  if (!ending.succeeded() && phase_ == RunPhase::kWorking) {  // the host is not waited for
+    Say(fmt::format("rank {} (local rank {}, pid {}) ended with {}{}",
+                    ending.rank,
+                    ending.local_rank,
+                    ending.pid,
+                    DescribeEnding(ending),
+                    group_->running() > 0 ? "; stopping the others" : ""));
+    StopWorkers(StopReason::kWorkerFailed, SIGTERM);
+  }
+}
+
+void App::OnStop(const StopOrder& order) {
+  if (phase_ == RunPhase::kWorking) {
+    Say(fmt::format("stopping: {}", order.text));
+  }
+  if (group_) {
+    StopWorkers(order.reason, order.signal);
+  } else if (phase_ == RunPhase::kJoining && assignment_) {  // stopped between commit and go
+    phase_ = RunPhase::kClosing;
+    membership_->ReportStopped(assignment_->epoch);
+  }
+}
+
+void App::StopWorkers(StopReason reason, int signal) {
+  if (phase_ == RunPhase::kWorking) {
+    phase_ = RunPhase::kStopping;
+    group_->Stop(reason, signal);
+  }
+}
+
+void App::OnWorkersGone(const std::vector<ProcessInfo>& leftover) {
+  for (const ProcessInfo& process : leftover) {
+    Say(fmt::format("warning: process {} ({}) of this run cannot be killed; its state is {}",
+                    process.pid,
+                    process.command,
+                    process.state));
+  }
+  phase_ = RunPhase::kClosing;
+  if (outcome_) {
+    ExplainOutcome();
+    return;
+  }
+  membership_->ReportStopped(assignment_->epoch);
+}
+
+void App::OnRequest(const ControlRequest& request) {
+  if (request.kind == ControlRequest::Kind::kStop) {
+    return StopRun({.reason = StopReason::kCancelled,
+                    .text = fmt::format("request {}", request.id),
+                    .signal = SIGTERM});
+  }
+  if (!group_ || phase_ != RunPhase::kWorking) {
+    return;
+  }
+  if (!service_ || service_->Send(request) == 0) {  // not attached (yet): the signal says the same
+    ForwardUserSignal(request.kind == ControlRequest::Kind::kCheckpoint ? SIGUSR1 : SIGUSR2);
+  }
+}
+
+// ---- signals
+
+void App::OnSignal(int signal) {
+  const SignalDecision decision = DecideSignal(
+      signal, {.phase = phase_, .native = plan_.program.native, .stop_signals = plan_.signals});
+  switch (decision.action) {
+    case SignalAction::kLeave:
+      return LeaveJoin(signal, decision.reason);
+    case SignalAction::kStop:
+      Say(decision.reason);
+      return StopRun({.reason = StopReason::kSignal,
+                      .text = fmt::format("{} on {}", SignalName(signal), facts_.host_name),
+                      .signal = signal});
+    case SignalAction::kKill:
+      Say(decision.reason);
+      return group_->StopNow();
+    case SignalAction::kGiveUp:
+      Say(decision.reason);
+      return Finish(128 + signal);
+    case SignalAction::kCheckpoint:
+      return RequestCheckpoint(ControlRequest::Kind::kCheckpoint);
+    case SignalAction::kCheckpointAndStop:
+      return RequestCheckpoint(ControlRequest::Kind::kCheckpointAndStop);
+    case SignalAction::kForward:
+      return ForwardUserSignal(signal);
+    case SignalAction::kSuspend:
+      if (group_) {
+        group_->Broadcast(SIGSTOP);
+      }
+      return SuspendSelf();
+    case SignalAction::kBroadcast:
+      if (group_) {
+        group_->Broadcast(signal);
+      }
+      return;
+    case SignalAction::kNothing:
+      return Say(decision.reason);
+  }
+}
+
+/// Once more, or half a second later, the answer of the host is not waited for.
+void App::LeaveJoin(int signal, const std::string& reason) {
+  Say(reason);
+  phase_ = RunPhase::kClosing;
+  left_ = true;
+  exit_code_ = 128 + signal;
+  membership_->Leave(reason);
+  leave_timer_.expires_after(kLeaveWait);
+  leave_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) {
+      Finish(exit_code_);
+    }
+  });
+}
+
+/// Here at once and everywhere through the host.
+void App::StopRun(const StopOrder& order) {
+  if (phase_ == RunPhase::kWorking) {
+    membership_->RequestStop(order);
+    StopWorkers(order.reason, order.signal);
+  }
+}
+
+void App::ForwardUserSignal(int signal) {
+  if (group_->ForwardHandled(signal) == 0) {
+    Say(fmt::format("{} is kept from the workers: none of them handles it", SignalName(signal)));
+  }
+}
+
+void App::RequestCheckpoint(ControlRequest::Kind kind) {
+  membership_->RequestControl(
+      {.kind = kind, .id = fmt::format("{}-{}", facts_.host_name, ++requests_)});
+}
+
+// ---- the end
+
+void App::OnClosed(const RunOutcome& outcome) {
+  outcome_ = outcome;
+  if (left_) {
+    Finish(exit_code_);
+  } else if (phase_ == RunPhase::kWorking) {
+    StopWorkers(StopReason::kHostLost, SIGTERM);
+  } else if (phase_ != RunPhase::kStopping) {
+    ExplainOutcome();
+  }
+}
+
+void App::OnRefused(int exit_code, const std::string& text) {
+  RunOutcome outcome;
+  outcome.exit_code = exit_code;
+  outcome.reason = text;
+  OnClosed(outcome);
+}
+
+void App::ExplainOutcome() {
+  const ExitPlan exit = DecideExit(*outcome_, Context(), plan_.fold_exit_code);
+  console_.Say(exit.text);
+  const auto error_file = facts_.environment.find("TORCHELASTIC_ERROR_FILE");
+  if (outcome_->root_cause && error_file != facts_.environment.end()) {
+    if (const Status written = WriteErrorFile(error_file->second, *outcome_->root_cause);
+        !written.ok()) {
+      Say(fmt::format("warning: {}", written.message()));
+    }
+  }
+  Finish(exit.code);
+}
+
+FailureContext App::Context() const {
+  FailureContext context{.program = plan_.program.given, .run_directory = run_directory_};
+  if (service_) {
+    for (const auto& [rank, progress] : service_->progress()) {
+      context.steps[rank] = progress.step;
+      context.checkpoint_step = std::max(context.checkpoint_step, progress.checkpoint_step);
+    }
+  }
+  return context;
+}
+
+void App::Say(const std::string& text) {
+  console_.Say(fmt::format("lr-launch: {}\n", text));
+}
+
+void App::Finish(int exit_code) {
+  exit_code_ = exit_code;
+  leave_timer_.cancel();
+  loop_.stop();
+}
+
+}  // namespace lr::launcher

@@ -1,0 +1,31 @@
+#include "launcher/worker_specs.h"
+
+#include <fmt/format.h>
+
+namespace lr::launcher {
+
+std::vector<WorkerSpec> MakeWorkerSpecs(const LaunchPlan& plan,
+                                        const Assignment& assignment,
+                                        const NodeFacts& node,
+                                        const Variables& inherited) {
+  const NodeAssignment& own = OwnNode(assignment, node.node_id);
+  const bool several = own.local_size > 1;
+  std::vector<WorkerSpec> specs;
+  for (int local_rank = 0; local_rank < own.local_size; ++local_rank) {
+    specs.push_back({
+        .rank = own.first_rank + local_rank,
+        .local_rank = local_rank,
+        .node_rank = own.node_rank,
+        .host_name = own.host_name,
+        .executable = plan.program.executable,
+        .argv = WorkerArguments(plan.program, local_rank),
+        .environment = WorkerVariables(inherited, plan, assignment, node, local_rank),
+        .output_prefix = several ? fmt::format("[{}{}]:", plan.role, local_rank) : "",
+        .error_file = ErrorFilePath(node.attempt_dir, local_rank),
+        .inherit_stdin = !several,
+    });
+  }
+  return specs;
+}
+
+}  // namespace lr::launcher

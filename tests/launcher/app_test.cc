@@ -1,0 +1,313 @@
+#include "launcher/app.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+#include <unistd.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/contract/foreign_environment.h"
+#include "common/io/json.h"
+#include "tests/support/fake_membership.h"
+#include "tests/support/status_matchers.h"
+
+namespace lr::launcher {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+constexpr const char* kNodeId = "00aa11bb22cc33dd44ee55ff66778899";
+
+/// Records what reaches the native workers; pretends that `attached` of them listen.
+class FakeWorkerService : public WorkerService {
+ public:
+  explicit FakeWorkerService(std::vector<std::string>& sent, int attached)
+      : sent_(sent), attached_(attached) {}
+
+  int Send(const ControlRequest& request) override {
+    sent_.push_back(request.kind == ControlRequest::Kind::kCheckpoint ? "checkpoint"
+                                                                      : "checkpoint and stop");
+    return attached_;
+  }
+
+  const std::map<int, WorkerProgress>& progress() const override { return progress_; }
+
+ private:
+  std::vector<std::string>& sent_;
+  int attached_;
+  std::map<int, WorkerProgress> progress_;
+};
+
+/// Runs real /bin/sh workers under a fake rendezvous; the console goes to a file.
+class AppTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { BecomeSubreaper(); }
+
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "app_test_" + std::to_string(getpid());
+    std::filesystem::create_directories(folder_);
+    output_ = fopen((folder_ + "/output").c_str(), "w+");
+    plan_.local_size = 2;
+    plan_.endpoint.standalone = true;
+    plan_.run_id = "app-test";
+    plan_.log_dir = folder_ + "/logs";
+    plan_.signals = {SIGTERM, SIGINT, SIGHUP};
+    plan_.signals_text = "SIGTERM,SIGINT,SIGHUP";
+    plan_.shutdown_timeout = 10s;
+  }
+
+  void TearDown() override {
+    fclose(output_);
+    std::filesystem::remove_all(folder_);
+  }
+
+  int Run(const std::string& script) {
+    plan_.program.given = "script.sh";
+    plan_.program.executable = "/bin/sh";
+    plan_.program.argv = {"sh", "-c", script};
+    auto sweeper = Sweeper::Start(std::string("LR_NODE_ID=") + kNodeId);
+    EXPECT_THAT(sweeper, ::lr::testing::IsOk());
+    int code = -1;
+    {
+      Console console(fileno(output_), fileno(output_));
+      App app(loop_,
+              console,
+              *sweeper,
+              MakeDoors(),
+              plan_,
+              {.node_id = kNodeId,
+               .host_name = "host",
+               .build = "1",
+               .foreign_digest = "none",
+               .environment = environment_});
+      code = app.Run();
+      console.Flush(5s);
+    }
+    ReadOutput();
+    return code;
+  }
+
+  Doors MakeDoors() {
+    return {
+        .join = [this](boost::asio::io_context& loop,
+                       NodeIdentity identity,
+                       RendezvousEndpoint endpoint,
+                       Membership::Events events) -> Result<std::unique_ptr<Membership>> {
+          if (!join_status_.ok()) {
+            return join_status_;
+          }
+          return std::unique_ptr<Membership>(std::make_unique<FakeMembership>(
+              loop, std::move(identity), endpoint, std::move(events), script_, log_));
+        },
+        .serve_workers = [this](boost::asio::io_context&,
+                                const std::string& path,
+                                WorkerService::Events) -> Result<std::unique_ptr<WorkerService>> {
+          socket_path_ = path;
+          return std::unique_ptr<WorkerService>(
+              std::make_unique<FakeWorkerService>(sent_, attached_));
+        }};
+  }
+
+  void After(std::chrono::milliseconds wait, std::function<void()> action) {
+    timers_.push_back(std::make_unique<boost::asio::steady_timer>(loop_, wait));
+    timers_.back()->async_wait(
+        [action = std::move(action)](const boost::system::error_code&) { action(); });
+  }
+
+  /// Once every worker wrote its "ready" file.
+  void WhenReady(std::function<void()> action) {
+    After(10ms, [this, action = std::move(action)] {
+      bool ready = true;
+      for (int rank = 0; rank < plan_.local_size; ++rank) {
+        ready = ready && std::filesystem::exists(folder_ + "/ready" + std::to_string(rank));
+      }
+      if (ready) {
+        action();
+      } else {
+        WhenReady(action);
+      }
+    });
+  }
+
+  std::string Ready() const { return "touch " + folder_ + "/ready$LOCAL_RANK; "; }
+
+  void ReadOutput() {
+    fseek(output_, 0, SEEK_SET);
+    std::array<char, 65536> buffer{};
+    const size_t got = fread(buffer.data(), 1, buffer.size(), output_);
+    text_.assign(buffer.data(), got);
+  }
+
+  boost::asio::io_context loop_;
+  LaunchPlan plan_;
+  Variables environment_ = ProcessEnvironmentSnapshot();
+  FakeMembership::Script script_;
+  Status join_status_;
+  MembershipLog log_;
+  std::vector<std::string> sent_;
+  int attached_ = 1;
+  std::string socket_path_;
+  std::string folder_;
+  FILE* output_ = nullptr;
+  std::string text_;
+  std::vector<std::unique_ptr<boost::asio::steady_timer>> timers_;
+};
+
+TEST_F(AppTest, WorkersSeeTheirRanksAndThePortIsFreedBeforeTheyStart) {
+  EXPECT_EQ(Run("echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT in $LR_ATTEMPT_DIR"),
+            0);
+  EXPECT_EQ(log_.calls.at(0), "release port");
+  EXPECT_EQ(log_.calls.back(), "stopped");
+  EXPECT_THAT(text_,
+              AllOf(HasSubstr("[default0]:rank 0 of 2 at 127.0.0.1:29555 in " + folder_),
+                    HasSubstr("[default1]:rank 1 of 2")));
+  EXPECT_EQ(log_.identity.program_name, "script.sh");
+}
+
+TEST_F(AppTest, SingleWorkersBytesPassUnchanged) {
+  plan_.local_size = 1;
+  EXPECT_EQ(Run("printf 'a\\rb'; printf '\\377\\n'"), 0);
+  EXPECT_EQ(text_, "a\rb\377\n");
+}
+
+TEST_F(AppTest, FailureStopsTheOthersAndKeepsTheCode) {
+  EXPECT_EQ(Run("if [ $RANK = 1 ]; then echo 'ValueError: bad' >&2; exit 7; fi; sleep 60"), 7);
+  EXPECT_THAT(text_,
+              AllOf(HasSubstr("rank 1 (local rank 1, pid"),
+                    HasSubstr("ended with exit code 7; stopping the others"),
+                    HasSubstr("script.sh FAILED"),
+                    HasSubstr("Most likely cause: rank 1"),
+                    HasSubstr("ValueError: bad")));
+}
+
+TEST_F(AppTest, ErrorFileOfTheWorkerIsReportedAndPassedOn) {
+  environment_["TORCHELASTIC_ERROR_FILE"] = folder_ + "/outer.json";
+  EXPECT_EQ(Run("[ $RANK = 0 ] || exec sleep 60; echo '{\"message\": \"what happened\"}' > "
+                "$TORCHELASTIC_ERROR_FILE; exit 3"),
+            3);
+  EXPECT_THAT(text_, HasSubstr("what happened"));
+  const auto outer = ReadJsonFile(folder_ + "/outer.json");
+  ASSERT_THAT(outer, ::lr::testing::IsOk());
+  EXPECT_THAT(outer->at("message").at("message").get<std::string>(), HasSubstr("what happened"));
+  EXPECT_EQ(outer->at("message").at("errorCode"), 3);
+}
+
+TEST_F(AppTest, CodeIsFoldedOnRequest) {
+  plan_.fold_exit_code = true;
+  EXPECT_EQ(Run("exit 7"), 1);
+}
+
+TEST_F(AppTest, SignalStopsTheRunWithoutAFailureBlock) {
+  WhenReady([] { raise(SIGTERM); });
+  EXPECT_EQ(Run("trap 'echo saved; exit 143' TERM; " + Ready() + "while :; do sleep 0.02; done"),
+            143);
+  EXPECT_THAT(text_,
+              AllOf(HasSubstr("[default0]:saved"),
+                    HasSubstr("[default1]:saved"),
+                    HasSubstr("SIGTERM was sent to lr-launch"),
+                    Not(HasSubstr("FAILED"))));
+  EXPECT_THAT(log_.calls, ::testing::Contains("stop SIGTERM on host"));
+}
+
+TEST_F(AppTest, SecondSignalKills) {
+  WhenReady([this] {
+    raise(SIGINT);
+    After(100ms, [] { raise(SIGINT); });
+  });
+  EXPECT_EQ(Run("trap '' INT; " + Ready() + "while :; do sleep 0.02; done"), 130);
+  EXPECT_THAT(text_, HasSubstr("no more grace"));
+  EXPECT_EQ(log_.endings.at(0).signal, SIGKILL);
+}
+
+TEST_F(AppTest, SignalBeforeWorkersExistLeavesTheJoin) {
+  script_.forms = false;
+  After(20ms, [] { raise(SIGINT); });
+  EXPECT_EQ(Run("echo never"), 130);
+  EXPECT_THAT(log_.calls, ElementsAre("leave SIGINT before the workers were started"));
+  EXPECT_THAT(text_, Not(HasSubstr("never")));
+}
+
+TEST_F(AppTest, SignalIgnoredAtTheStartStaysIgnored) {
+  const auto before = signal(SIGHUP, SIG_IGN);
+  WhenReady([] { raise(SIGHUP); });
+  EXPECT_EQ(Run(Ready() + "sleep 0.3"), 0);
+  signal(SIGHUP, before);
+}
+
+TEST_F(AppTest, RefusalEndsWithItsCode) {
+  script_.forms = false;
+  After(20ms, [this] { log_.events.refused(76, "plan mismatch in --role"); });
+  EXPECT_EQ(Run("echo never"), 76);
+  EXPECT_THAT(text_, HasSubstr("lr-launch: plan mismatch in --role"));
+}
+
+TEST_F(AppTest, JoinThatCannotStartIsAnError) {
+  join_status_ = AlreadyExists("port 29500 is in use");
+  EXPECT_EQ(Run("echo never"), 76);
+  EXPECT_THAT(text_, HasSubstr("port 29500 is in use"));
+}
+
+TEST_F(AppTest, StopOfTheHostStopsTheWorkers) {
+  script_.other_nodes = 1;
+  WhenReady([this] {
+    log_.events.stop(
+        {.reason = StopReason::kWorkerFailed, .text = "rank 2 ended", .signal = SIGTERM});
+  });
+  Run(Ready() + "exec sleep 60");
+  EXPECT_THAT(text_, HasSubstr("stopping: rank 2 ended"));
+  for (const WorkerEnding& ending : log_.endings) {
+    EXPECT_TRUE(ending.stopped_by_us);
+  }
+}
+
+TEST_F(AppTest, RunThatClosesUnderWorkingWorkersTakesThemAlong) {
+  RunOutcome lost;
+  lost.exit_code = 75;
+  lost.reason = "the host was lost";
+  WhenReady([this, lost] { log_.events.closed(lost); });
+  EXPECT_EQ(Run(Ready() + "exec sleep 60"), 75);
+  EXPECT_EQ(log_.endings.size(), 2U);
+}
+
+TEST_F(AppTest, UserSignalReachesNativeWorkersThroughTheirStream) {
+  plan_.program.native = true;
+  WhenReady([this] {
+    raise(SIGUSR1);
+    After(50ms, [] { raise(SIGUSR2); });
+  });
+  EXPECT_EQ(Run(Ready() + "sleep 0.4; [ -n \"$LR_CONTROL_SOCKET\" ] || exit 9"), 0);
+  EXPECT_THAT(sent_, ElementsAre("checkpoint", "checkpoint and stop"));
+  EXPECT_THAT(socket_path_, HasSubstr("/w-00aa11bb22cc33dd.sock"));
+}
+
+TEST_F(AppTest, UserSignalReachesWorkersThatAreNotAttachedAsASignal) {
+  plan_.program.native = true;
+  attached_ = 0;
+  WhenReady([] { raise(SIGUSR1); });
+  EXPECT_EQ(Run("trap 'echo got it; exit 0' USR1; " + Ready() + "while :; do sleep 0.02; done"), 0);
+  EXPECT_THAT(text_, HasSubstr("[default1]:got it"));
+}
+
+TEST_F(AppTest, UserSignalNeverKillsAWorkerWithoutAHandler) {
+  WhenReady([] { raise(SIGUSR1); });
+  EXPECT_EQ(Run(Ready() + "exec sleep 0.3"), 0);
+  EXPECT_THAT(text_, HasSubstr("SIGUSR1 is kept from the workers"));
+}
+
+TEST_F(AppTest, RunWithoutAPlaceForItsRecordGoesOn) {
+  plan_.log_dir = "/proc/nowhere";
+  EXPECT_EQ(Run("exit 0"), 0);
+  EXPECT_THAT(text_, HasSubstr("this run leaves no record"));
+}
+
+}  // namespace
+}  // namespace lr::launcher
