@@ -12,7 +12,10 @@ at::Tensor TotalNorm(const internal::ByKernel<std::vector<at::Tensor>>& grads) {
   const c10::Device device = grads.begin()->first.first;
   std::vector<at::Tensor> norms;
   for (const auto& [key, list] : grads) {
-    for (const at::Tensor& norm : at::_foreach_norm(list, 2)) {
+    // Half-precision gradients are summed, and their norms kept, in float32.
+    const bool is_half = key.second == at::kHalf || key.second == at::kBFloat16;
+    const auto dtype = is_half ? std::optional(at::kFloat) : std::nullopt;
+    for (const at::Tensor& norm : at::_foreach_norm(list, 2, dtype)) {
       norms.push_back(norm.to(device, at::kFloat));
     }
   }

@@ -21,15 +21,16 @@ struct OptimizerConfig {
   double momentum = 0.0;
   double dampening = 0.0;
   bool nesterov = false;
-  double soft_prompt_lr_scale = 1.0;                  ///< xvla-adamw only
-  std::optional<double> soft_prompt_warmup_lr_scale;  ///< xvla-adamw only; replaces the scale above
+  double soft_prompt_lr_scale = 1.0;  ///< xvla-adamw only
+  std::optional<double> soft_prompt_warmup_lr_scale =
+      std::nullopt;  ///< xvla-adamw only; replaces the scale above
 };
 
 /// `--scheduler.*`. `type` is diffuser, vqbet, constant_with_warmup, cosine_annealing_with_warmup
 /// or cosine_decay_with_warmup.
 struct SchedulerConfig {
   std::string type;
-  std::optional<int64_t> num_warmup_steps;
+  std::optional<int64_t> num_warmup_steps = std::nullopt;
   std::string name = "cosine";           ///< diffuser only
   int64_t num_vqvae_training_steps = 0;  ///< vqbet only
   double num_cycles = 0.5;               ///< vqbet only

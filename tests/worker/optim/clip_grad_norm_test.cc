@@ -22,7 +22,8 @@ at::Tensor WithGradient(const at::Tensor& gradient) {
 TEST(ClipGradNormTest, EqualsTorch) {
   const std::string data = LR_TEST_DATA;
   const Json json = Json::parse(std::ifstream(data + "/optimizers_expected.json"));
-  const SafetensorsFile file = std::move(SafetensorsFile::Open(data + "/optimizers_expected.safetensors")).value();
+  const SafetensorsFile file =
+      std::move(SafetensorsFile::Open(data + "/optimizers_expected.safetensors")).value();
   for (const Json& row : json.at("clip_grad_norm").at("rows")) {
     std::vector<at::Tensor> params;
     for (const std::string name : json.at("param_order")) {
@@ -58,8 +59,9 @@ TEST(ClipGradNormTest, CountsMixedTypesAndEmptyTensorsOnce) {
 }
 
 TEST(ClipGradNormTest, ANormThatIsNotFiniteSpoilsEveryGradient) {
-  const std::vector<at::Tensor> params = {WithGradient(at::full({2}, std::numeric_limits<float>::quiet_NaN())),
-                                          WithGradient(at::ones({2}))};
+  const std::vector<at::Tensor> params = {
+      WithGradient(at::full({2}, std::numeric_limits<float>::quiet_NaN())),
+      WithGradient(at::ones({2}))};
   EXPECT_TRUE(std::isnan(ClipGradNorm(params, 1.0).item<float>()));
   EXPECT_TRUE(std::isnan(params[1].grad()[0].item<float>()));
 }

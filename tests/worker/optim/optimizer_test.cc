@@ -1,4 +1,5 @@
-// Five steps of every optimizer against torch's own (optimizers_expected.*), and what has no reference.
+// Five steps of every optimizer against torch's own (optimizers_expected.*), and what has no
+// reference.
 #include "worker/optim/optimizer.h"
 
 #include <fstream>
@@ -81,7 +82,8 @@ OptimizerConfig ConfigOf(const std::string& type, const Json& fields) {
 void ExpectClose(const at::Tensor& actual, const at::Tensor& expected, const std::string& what) {
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
   const double scale = std::max(1e-30, expected.abs().max().item<double>());
-  const double error = (actual.to(at::kDouble) - expected.to(at::kDouble)).abs().max().item<double>() / scale;
+  const double error =
+      (actual.to(at::kDouble) - expected.to(at::kDouble)).abs().max().item<double>() / scale;
   EXPECT_LE(error, 1e-6) << what;
 }
 
@@ -143,8 +145,9 @@ INSTANTIATE_TEST_SUITE_P(All,
 TEST(OptimizerTest, XvlaSortsParametersByNameWithTheReferencesRates) {
   Reference reference;
   const Json& expected = reference.json().at("cases").at("xvla-adamw");
-  const auto optimizer =
-      std::move(Optimizer::Create(ConfigOf("xvla-adamw", expected.at("config")), {reference.Group(kNames)})).value();
+  const auto optimizer = std::move(Optimizer::Create(ConfigOf("xvla-adamw", expected.at("config")),
+                                                     {reference.Group(kNames)}))
+                             .value();
   const Json& groups = expected.at("param_groups").at("");
   ASSERT_EQ(optimizer->groups().size(), groups.size());
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -157,7 +160,10 @@ TEST(OptimizerTest, XvlaSortsParametersByNameWithTheReferencesRates) {
 
 TEST(OptimizerTest, ParametersWithoutAGradientKeepTheirValueAndHaveNoState) {
   Reference reference;
-  const auto optimizer = std::move(Optimizer::Create({.type = "adamw", .lr = 0.1, .weight_decay = 0.5}, {reference.Group(kNames)})).value();
+  const auto optimizer =
+      std::move(Optimizer::Create({.type = "adamw", .lr = 0.1, .weight_decay = 0.5},
+                                  {reference.Group(kNames)}))
+          .value();
   reference.param("b").mutable_grad() = at::ones_like(reference.param("b"));
   optimizer->Step();
   EXPECT_EQ(optimizer->state().size(), 1U);
@@ -172,7 +178,8 @@ TEST(OptimizerTest, ReadsGradientsOfAnyLayoutAndEmptyShards) {
   OptimizerGroup group;
   group.names = {"filter", "plain", "empty"};
   group.params = {filter, plain, empty};
-  const auto optimizer = std::move(Optimizer::Create({.type = "adamw", .lr = 0.1}, {group})).value();
+  const auto optimizer =
+      std::move(Optimizer::Create({.type = "adamw", .lr = 0.1}, {group})).value();
   const at::Tensor gradient = at::arange(24, at::kFloat).view({2, 3, 2, 2});
   plain.mutable_grad() = gradient;
   filter.mutable_grad() = gradient.contiguous(at::MemoryFormat::ChannelsLast);
@@ -188,13 +195,17 @@ TEST(OptimizerTest, MomentumOfANewParameterStartsWithItsGradient) {
   OptimizerGroup group;
   group.names = {"early", "late"};
   group.params = {early, late};
-  const auto optimizer = std::move(Optimizer::Create({.type = "sgd", .lr = 1.0, .momentum = 0.5, .dampening = 0.5}, {group})).value();
+  const auto optimizer =
+      std::move(
+          Optimizer::Create({.type = "sgd", .lr = 1.0, .momentum = 0.5, .dampening = 0.5}, {group}))
+          .value();
   early.mutable_grad() = at::ones({3});
   optimizer->Step();
   early.mutable_grad() = at::ones({3});
   late.mutable_grad() = at::ones({3});
   optimizer->Step();
-  EXPECT_EQ(optimizer->state().at(0).at("momentum_buffer")[0].item<float>(), 1.0F);  // 0.5 * 1 + 0.5 * 1
+  EXPECT_EQ(optimizer->state().at(0).at("momentum_buffer")[0].item<float>(),
+            1.0F);  // 0.5 * 1 + 0.5 * 1
   EXPECT_EQ(late[0].item<float>(), -1.0F);
 }
 
@@ -209,12 +220,17 @@ TEST(OptimizerTest, ZeroGradDropsGradients) {
 }
 
 TEST(OptimizerTest, RefusesWhatItCannotDo) {
-  EXPECT_THAT(Optimizer::Create({.type = "multi_adam"}, {}), StatusIs(StatusCode::kUnimplemented, HasSubstr("multi_adam")));
+  EXPECT_THAT(Optimizer::Create({.type = "multi_adam"}, {}),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("multi_adam")));
   EXPECT_THAT(Optimizer::Create({.type = "adamv"}, {}),
-              StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("did you mean"), HasSubstr("xvla-adamw"))));
-  EXPECT_THAT(Optimizer::Create({.type = "sgd", .nesterov = true}, {}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("nesterov")));
-  EXPECT_THAT(Optimizer::Create({.type = "adam", .lr = -1.0}, {}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("lr is -1")));
-  EXPECT_THAT(Optimizer::Create({.type = "adam", .betas = {0.9, 1.0}}, {}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("betas")));
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("did you mean"), HasSubstr("xvla-adamw"))));
+  EXPECT_THAT(Optimizer::Create({.type = "sgd", .nesterov = true}, {}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("nesterov")));
+  EXPECT_THAT(Optimizer::Create({.type = "adam", .lr = -1.0}, {}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("lr is -1")));
+  EXPECT_THAT(Optimizer::Create({.type = "adam", .betas = {0.9, 1.0}}, {}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("betas")));
 }
 
 }  // namespace

@@ -40,18 +40,26 @@ SchedulerConfig ConfigOf(const Json& row) {
   return config;
 }
 
-void ExpectFactor(const ScheduleFunction& schedule, int64_t step, double expected, const std::string& what) {
-  EXPECT_NEAR(schedule(step), expected, 1e-12 * std::abs(expected) + 1e-15) << what << ", step " << step;
+void ExpectFactor(const ScheduleFunction& schedule,
+                  int64_t step,
+                  double expected,
+                  const std::string& what) {
+  EXPECT_NEAR(schedule(step), expected, 1e-12 * std::abs(expected) + 1e-15)
+      << what << ", step " << step;
 }
 
 TEST(ScheduleTest, EqualsTheReferenceForEveryTypeAndStep) {
   const Json cases = ReadJson("schedulers_expected.json").at("cases");
   ASSERT_EQ(cases.size(), 21U);
   for (const Json& row : cases) {
-    const Result<ScheduleFunction> schedule = MakeSchedule(ConfigOf(row), row.at("num_training_steps"), 1.0);
+    const Result<ScheduleFunction> schedule =
+        MakeSchedule(ConfigOf(row), row.at("num_training_steps"), 1.0);
     ASSERT_THAT(schedule, IsOk()) << row.dump();
     for (int64_t step = 0; step < 50; ++step) {
-      ExpectFactor(*schedule, step, row.at("first_50").at(static_cast<size_t>(step)), row.at("config").dump());
+      ExpectFactor(*schedule,
+                   step,
+                   row.at("first_50").at(static_cast<size_t>(step)),
+                   row.at("config").dump());
     }
     for (const auto& [step, expected] : row.at("selected").items()) {
       ExpectFactor(*schedule, std::stoll(step), expected, row.at("config").dump());
@@ -62,13 +70,18 @@ TEST(ScheduleTest, EqualsTheReferenceForEveryTypeAndStep) {
 TEST(ScheduleTest, RefusesUnknownTypesNamesAndMissingWarmup) {
   SchedulerConfig config;
   config.type = "vqbert";
-  EXPECT_THAT(MakeSchedule(config, 10), StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("'vqbet'"), HasSubstr("diffuser"))));
+  EXPECT_THAT(
+      MakeSchedule(config, 10),
+      StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("'vqbet'"), HasSubstr("diffuser"))));
   config.type = "diffuser";
-  EXPECT_THAT(MakeSchedule(config, 10), StatusIs(StatusCode::kInvalidArgument, HasSubstr("num_warmup_steps")));
+  EXPECT_THAT(MakeSchedule(config, 10),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("num_warmup_steps")));
   config.name = "piecewise_constant";
-  EXPECT_THAT(MakeSchedule(config, 10), StatusIs(StatusCode::kInvalidArgument, HasSubstr("cosine_with_restarts")));
+  EXPECT_THAT(MakeSchedule(config, 10),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("cosine_with_restarts")));
   config.type = "cosine_annealing_with_warmup";
-  EXPECT_THAT(MakeSchedule(config, 10), StatusIs(StatusCode::kInvalidArgument, HasSubstr("num_warmup_steps")));
+  EXPECT_THAT(MakeSchedule(config, 10),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("num_warmup_steps")));
   config.num_warmup_steps = -1;
   EXPECT_THAT(MakeSchedule(config, 10), StatusIs(StatusCode::kInvalidArgument, HasSubstr("-1")));
 }
@@ -78,8 +91,10 @@ TEST(ScheduleTest, PolynomialNeedsARateAboveItsEnd) {
   config.type = "diffuser";
   config.name = "polynomial";
   config.num_warmup_steps = 0;
-  EXPECT_THAT(MakeSchedule(config, 10), StatusIs(StatusCode::kInvalidArgument, HasSubstr("learning rate")));
-  EXPECT_THAT(MakeSchedule(config, 10, 1e-8), StatusIs(StatusCode::kInvalidArgument, HasSubstr("1e-07")));
+  EXPECT_THAT(MakeSchedule(config, 10),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("learning rate")));
+  EXPECT_THAT(MakeSchedule(config, 10, 1e-8),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("1e-07")));
   EXPECT_DOUBLE_EQ((*MakeSchedule(config, 10, 1e-4))(11), 1e-3);
 }
 
@@ -88,7 +103,8 @@ TEST(ScheduleTest, SaysHowItFittedTheDecayToAShortRun) {
   config.type = "cosine_decay_with_warmup";
   config.num_warmup_steps = 1000;
   config.num_decay_steps = 30000;
-  EXPECT_THAT(DescribeScheduleScaling(config, 3000), AllOf(HasSubstr("1000 -> 100"), HasSubstr("30000 -> 3000")));
+  EXPECT_THAT(DescribeScheduleScaling(config, 3000),
+              AllOf(HasSubstr("1000 -> 100"), HasSubstr("30000 -> 3000")));
   EXPECT_EQ(DescribeScheduleScaling(config, 30000), "");
 }
 
@@ -122,8 +138,10 @@ TEST(LrSchedulerTest, ContinuesWhereItWasSaved) {
   LrScheduler scheduler(*optimizer, [](int64_t step) { return static_cast<double>(step); });
   ASSERT_THAT(scheduler.Restore(3, {1.0, 10.0}), IsOk());
   EXPECT_EQ(scheduler.last_lr(), (std::vector<double>{3.0, 30.0}));
-  EXPECT_THAT(scheduler.Restore(3, {1.0}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("2 groups")));
-  EXPECT_THAT(scheduler.Restore(-1, {1.0, 1.0}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("-1")));
+  EXPECT_THAT(scheduler.Restore(3, {1.0}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("2 groups")));
+  EXPECT_THAT(scheduler.Restore(-1, {1.0, 1.0}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("-1")));
   EXPECT_EQ(scheduler.last_epoch(), 3);
 }
 
