@@ -46,6 +46,12 @@ std::optional<double> ParseFloat(std::string_view text) {
 
 }  // namespace
 
+bool EqualIgnoringCase(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
+
 std::string ShowJson(const Json& json) {
   return DumpPythonJson(json, -1);
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -31,6 +32,9 @@ struct Value {
 
 /// "true", "1e-05", "[\"a\"]": how a value is shown in help and messages.
 std::string ShowJson(const Json& json);
+
+/// ASCII letters compared without case.
+bool EqualIgnoringCase(std::string_view a, std::string_view b);
 
 /// The spelling of each enumerator; specialise for every enum that is a field:
 /// static constexpr std::array kNames = {std::pair<Enum, std::string_view>{Enum::kA, "a"}};
@@ -65,7 +69,7 @@ struct Convert {
                               : value.text           ? *value.text
                                                      : ShowJson(value.json);
     for (const auto& [one, name] : EnumNames<T>::kNames) {
-      if (given == name) {
+      if (EqualIgnoringCase(given, name)) {  // Python's member names are the words in upper case
         out = one;
         return {};
       }

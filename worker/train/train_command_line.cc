@@ -1,287 +1,277 @@
 #include "worker/train/train_command_line.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "common/base/text.h"
+#include "common/config/arguments.h"
 #include "common/config/group.h"
-#include "worker/policies/policy_types.h"
+#include "common/io/directory_lock.h"
 #include "worker/train/config_files.h"
+#include "worker/train/policy_selection.h"
 #include "worker/train/train_config_check.h"
 #include "worker/train/train_config_fields.h"
+#include "worker/train/train_help.h"
 #include "worker/train/unsupported.h"
 
 namespace lr::worker {
 
 namespace fs = std::filesystem;
+using config::Argument;
 using config::Group;
+using config::LastOf;
 using config::UnknownKeys;
 using config::Value;
 
 namespace {
 
-/// One `--key=text`, in the order given; the last of several wins.
-struct Argument {
-  std::string key;
-  std::string text;
-};
-
 /// Flags that steer the parsing and are no fields of the configuration.
-const std::vector<std::string> kSteering = {"config_path", "policy.path", "help"};
+bool IsSteering(const std::string& key) {
+  return key == "config_path" || key == "policy.path";
+}
 
-Result<std::vector<Argument>> SplitArguments(const std::vector<std::string>& args) {
-  std::vector<Argument> split;
-  for (size_t i = 0; i < args.size(); ++i) {
-    const std::string& word = args[i];
-    if (word == "-h" || word == "--help") {
-      split.push_back({"help", ""});
-      continue;
-    }
-    if (!word.starts_with("--") || word.size() == 2) {
-      return InvalidArgument("unexpected argument '{}': flags look like --batch_size=8", word);
-    }
-    const size_t equals = word.find('=');
-    if (equals != std::string::npos) {
-      split.push_back({word.substr(2, equals - 2), word.substr(equals + 1)});
-    } else if (i + 1 < args.size() && !args[i + 1].starts_with("--")) {
-      split.push_back({word.substr(2), args[++i]});
-    } else {
-      return InvalidArgument("{} needs a value, for example {}=true", word, word);
+bool IsPolicyField(const std::string& key) {
+  return key.starts_with("policy.");
+}
+
+/// Sections whose parts are not declared: the whole is refused by name (unsupported.h).
+bool IsOpaque(const std::string& key) {
+  return key.starts_with("env.") || key.starts_with("reward_model.");
+}
+
+Result<bool> BoolFlag(const std::vector<Argument>& arguments, const char* key, bool fallback) {
+  const std::string* text = LastOf(arguments, key);
+  if (text != nullptr) {
+    LR_ASSIGN(const Value value, Value::FromText(*text));
+    LR_TRY(config::Convert<bool>::Read(value, fallback).WithContext("--{}={}", key, *text));
+  }
+  return fallback;
+}
+
+bool FollowsFromType(const std::string& key) {
+  return key.starts_with("optimizer.") || key.starts_with("scheduler.");
+}
+
+Status Unrecognized(const Argument& argument, const std::vector<std::string>& known) {
+  const std::optional<std::string> nearest = NearestName(argument.key, known);
+  return InvalidArgument("unrecognized arguments: --{}={}{} (lr-train --help lists all)",
+                         argument.key,
+                         argument.text,
+                         nearest ? fmt::format(", did you mean --{}?", *nearest) : "");
+}
+
+/// "optimizer" = {"lr": 1} also gives "optimizer.lr".
+void AddKeys(const std::string& key, const Json& value, std::set<std::string>& keys) {
+  keys.insert(key);
+  if (value.is_object()) {
+    for (const auto& [name, nested] : value.items()) {
+      AddKeys(key + "." + name, nested, keys);
     }
   }
-  return split;
 }
 
 class CommandLineParser {
  public:
   CommandLineParser(std::vector<Argument> arguments, const ParseContext& context)
-      : arguments_(std::move(arguments)), context_(context) {}
-
-  Result<ParsedConfig> Run() {
-    if (!context_.resume_from.empty()) {
+      : arguments_(std::move(arguments)), context_(context) {
+    if (!context_.resume_from.empty()) {  // wins over what the first start was given
       arguments_.push_back({"resume", "true"});
       arguments_.push_back({"config_path", context_.resume_from});
     }
-    LR_TRY(ReadBase());
-    if (Last("help")) {
-      out_.help = Help();
-      return std::move(out_);
-    }
-    LR_TRY(ChoosePolicy());
+  }
+
+  Result<ParsedConfig> Run() {
     Group group;
-    DescribeTrainConfig(out_.config, group);
+    DescribeTrainConfig(config_, group);
+    LR_TRY(CheckNames(group));
+    LR_TRY(ReadFile(group));
+    LR_TRY(RefuseOpaqueSections());
+    LR_TRY(ChoosePolicy());
     LR_TRY(ApplyPresets());
-    LR_TRY(ApplyArguments(group));
-    LR_TRY(FillDefaults());
-    LR_TRY(CheckTrainConfig(out_.config, out_.given_flags));
-    LR_TRY(CheckSupported(out_.config));
+    LR_TRY(ApplyFlags(group));
+    FollowLearningRate();
+    FillDefaults();
+    LR_TRY(CheckTrainConfig(config_, out_.given_flags));
+    LR_TRY(CheckSupported(config_));
     LR_TRY(CheckOutputDirectory());
-    for (std::string& warning : TrainConfigWarnings(out_.config)) {
+    for (std::string& warning : TrainConfigWarnings(config_)) {
       Note(ConfigNote::Level::kWarning, std::move(warning));
     }
+    out_.config = std::move(config_);
     return std::move(out_);
   }
 
  private:
-  const std::string* Last(const std::string& key) const {
-    for (auto it = arguments_.rbegin(); it != arguments_.rend(); ++it) {
-      if (it->key == key) {
-        return &it->text;
-      }
-    }
-    return nullptr;
-  }
-
   void Note(ConfigNote::Level level, std::string text) {
     out_.notes.push_back({level, std::move(text)});
   }
 
-  /// The configuration file (or the checkpoint's), if any; the policy's section is kept for later.
-  Status ReadBase() {
-    if (const std::string* resume = Last("resume")) {
-      LR_ASSIGN(const Value value, Value::FromText(*resume));
-      const Status read = config::Convert<bool>::Read(value, resume_);
-      LR_TRY(read.WithContext("--resume"));
-    }
-    std::string path = Last("config_path") != nullptr ? *Last("config_path") : "";
-    if (resume_) {
-      const std::string* output = Last("output_dir");
-      if (path.empty() && output != nullptr) {
-        path = *output;
+  /// Typing errors first: a misspelt --policy.type must not end as "no policy". Groups whose fields
+  /// follow from a type are checked once that is known.
+  Status CheckNames(Group& group) {
+    std::vector<std::string> known = group.Paths();
+    known.insert(known.end(), {"config_path", "policy.path", "policy.type", "policy.device"});
+    for (const Argument& argument : arguments_) {
+      const std::string& key = argument.key;
+      if (key.ends_with(".discover_packages_path")) {
+        return InvalidArgument("--{}={}: Python plugins cannot be loaded", key, argument.text);
       }
-      if (path.empty()) {
-        return InvalidArgument(
-            "--resume=true needs --config_path=RUN/checkpoints/last/pretrained_model/"
-            "train_config.json (or --output_dir=RUN)");
+      const bool later = IsPolicyField(key) || IsOpaque(key) || FollowsFromType(key);
+      if (!later && std::find(known.begin(), known.end(), key) == known.end()) {
+        return Unrecognized(argument, known);
       }
-      LR_ASSIGN(out_.checkpoint_dir, FindCheckpointForResume(path));
-      out_.weights_dir = out_.checkpoint_dir + "/pretrained_model";
-      path = out_.weights_dir + "/train_config.json";
+      const Result<Value> value = Value::FromText(argument.text);
+      AddKeys(key, value.ok() ? value->json : Json(), out_.given_flags);
     }
+    return {};
+  }
+
+  /// Which file holds the base of the configuration; empty: none.
+  Result<std::string> BaseFile() {
+    LR_ASSIGN(resume_, BoolFlag(arguments_, "resume", false));
+    const std::string* path = LastOf(arguments_, "config_path");
+    if (!resume_) {
+      return path != nullptr ? FindConfigFile(*path) : Result<std::string>(std::string());
+    }
+    if (path == nullptr) {
+      path = LastOf(arguments_, "output_dir");
+    }
+    if (path == nullptr) {
+      return InvalidArgument(
+          "--resume=true needs --config_path=RUN/checkpoints/last/pretrained_model/"
+          "train_config.json (or --output_dir=RUN)");
+    }
+    LR_ASSIGN(out_.checkpoint_dir, FindCheckpointForResume(*path));
+    return out_.checkpoint_dir + "/pretrained_model/train_config.json";
+  }
+
+  Status ReadFile(Group& group) {
+    LR_ASSIGN(const std::string path, BaseFile());
     if (path.empty()) {
       return {};
     }
     LR_ASSIGN(Json json, ReadConfigFile(path));
-    file_policy_ = json.contains("policy") ? json["policy"] : Json(nullptr);
+    from_checkpoint_ = IsCheckpointConfig(path);
+    if (from_checkpoint_) {
+      MigrateLegacyKeys(json);
+    }
+    file_policy_ = json.value("policy", Json());
     json.erase("policy");
-    Group group;
-    DescribeTrainConfig(out_.config, group);
-    const UnknownKeys policy = resume_ ? UnknownKeys::kKeep : UnknownKeys::kError;
-    LR_TRY(group.ReadJson(json, policy, &out_.config.unknown_keys).WithContext("'{}'", path));
-    if (!out_.config.unknown_keys.empty()) {
+    const UnknownKeys policy = from_checkpoint_ ? UnknownKeys::kKeep : UnknownKeys::kError;
+    LR_TRY(group.ReadJson(json, policy, &config_.unknown_keys).WithContext("'{}'", path));
+    if (!config_.unknown_keys.empty()) {
       Note(ConfigNote::Level::kWarning,
            fmt::format("'{}' has keys that this version does not know, kept as they are: {}",
                        path,
-                       config::ShowJson(out_.config.unknown_keys)));
+                       config::ShowJson(config_.unknown_keys)));
     }
+    if (config_.resume && !resume_ && !from_checkpoint_) {
+      return InvalidArgument(
+          "'{}': resume belongs on the command line: --resume=true "
+          "--config_path=CHECKPOINT",
+          path);
+    }
+    file_ = path;
     return {};
+  }
+
+  /// `env` and `reward_model`, from the file or from flags of any name.
+  Status RefuseOpaqueSections() {
+    for (const Argument& argument : arguments_) {
+      if (IsOpaque(argument.key)) {
+        const size_t dot = argument.key.find('.');
+        Json& section = argument.key.starts_with("env.") ? config_.env : config_.reward_model;
+        if (!section.is_object()) {
+          section = Json::object();
+        }
+        section[argument.key.substr(dot + 1)] = argument.text;
+      }
+    }
+    return config_.env.is_null() && config_.reward_model.is_null() ? Status()
+                                                                   : CheckSupported(config_);
   }
 
   Status ChoosePolicy() {
-    const std::string* type = Last("policy.type");
-    const std::string* path = Last("policy.path");
-    if (type != nullptr && path != nullptr) {
-      return InvalidArgument(
-          "cannot specify both --policy.path={} and --policy.type={}", *path, *type);
-    }
-    if (path == nullptr && !resume_ && file_policy_.is_object() && file_policy_.contains("path")) {
-      file_path_ = file_policy_["path"].is_string() ? file_policy_["path"].get<std::string>() : "";
-      path = &file_path_;
-    }
-    if (path != nullptr && !resume_) {
-      return PretrainedPolicy(*path);
-    }
-    if (type != nullptr && (file_policy_.is_null() || !resume_)) {
-      LR_ASSIGN(out_.config.policy, MakePolicyConfig(*type));
-      return {};
-    }
-    if (file_policy_.is_null()) {
-      return InvalidArgument("no policy: give --policy.type={} or --policy.path=FOLDER",
-                             Join(PolicyTypes(), "|"));
-    }
-    LR_ASSIGN(out_.config.policy, PolicyConfigFromJson(file_policy_));
-    if (!resume_ && !out_.config.policy->unknown_keys.empty()) {
-      return InvalidArgument("unknown keys in the policy section: {}",
-                             config::ShowJson(out_.config.policy->unknown_keys));
-    }
-    if (resume_) {
-      out_.config.policy->pretrained_path = out_.weights_dir;
-    }
-    return {};
-  }
-
-  /// `--policy.path`: the saved configuration, then the file's policy section, then the flags.
-  Status PretrainedPolicy(const std::string& path) {
-    LR_ASSIGN(out_.weights_dir, FindPretrainedPolicy(path, context_.environment));
-    LR_ASSIGN(const Json saved, ReadConfigFile(out_.weights_dir + "/config.json"));
-    LR_ASSIGN(out_.config.policy, PolicyConfigFromJson(saved));
-    out_.config.policy->pretrained_path = path;
-    if (file_policy_.is_object()) {
-      Json overrides = file_policy_;
-      overrides.erase("path");
-      overrides.erase("type");
-      Group group;
-      out_.config.policy->Describe(group);
-      LR_TRY(group.ReadJson(overrides, UnknownKeys::kError, nullptr, "policy."));
-    }
+    const std::string resume_dir = resume_ ? out_.checkpoint_dir + "/pretrained_model" : "";
+    const Result<SelectedPolicy> selected = SelectPolicy({.arguments = arguments_,
+                                                          .file_policy = file_policy_,
+                                                          .from_checkpoint = from_checkpoint_,
+                                                          .resume_dir = resume_dir,
+                                                          .environment = context_.environment});
+    LR_TRY(selected);
+    config_.policy = selected->config;
+    out_.weights_dir = selected->weights_dir;
+    out_.notes.insert(out_.notes.end(), selected->notes.begin(), selected->notes.end());
     return {};
   }
 
   /// The policy's optimizer and schedule replace those of the file; flags go on top afterwards.
   Status ApplyPresets() {
-    bool use_presets = out_.config.use_policy_training_preset;
-    if (const std::string* text = Last("use_policy_training_preset")) {
-      LR_ASSIGN(const Value value, Value::FromText(*text));
-      const Status read = config::Convert<bool>::Read(value, use_presets);
-      LR_TRY(read.WithContext("--use_policy_training_preset"));
-    }
-    if (!use_presets || resume_) {
+    LR_ASSIGN(
+        const bool wanted,
+        BoolFlag(arguments_, "use_policy_training_preset", config_.use_policy_training_preset));
+    if (!wanted || resume_) {
       return {};
     }
-    // The preset follows from the policy's fields, so these come first.
-    LR_TRY(ApplyPolicyArguments());
-    out_.config.optimizer = out_.config.policy->OptimizerPreset();
-    out_.config.scheduler = out_.config.policy->SchedulerPreset();
     presets_applied_ = true;
+    if (!from_checkpoint_ && (config_.optimizer || config_.scheduler)) {
+      Note(ConfigNote::Level::kWarning,
+           fmt::format("the optimizer and scheduler of '{}' are replaced by the policy's preset; "
+                       "use_policy_training_preset=false keeps them",
+                       file_));
+    }
+    config_.optimizer = config_.policy->OptimizerPreset();
+    config_.scheduler = config_.policy->SchedulerPreset();
     return {};
   }
 
-  Status ApplyPolicyArguments() {
-    Group group;
-    out_.config.policy->Describe(group);
-    for (const Argument& argument : arguments_) {
-      if (argument.key.starts_with("policy.") && argument.key != "policy.path" &&
-          argument.key != "policy.type") {
-        LR_TRY(SetOne(group, argument, argument.key.substr(7)));
-      }
-    }
-    return {};
-  }
-
-  Status ApplyArguments(Group& group) {
-    if (!presets_applied_) {
-      LR_TRY(ApplyPolicyArguments());
-    }
+  Status ApplyFlags(Group& group) {
     // A type decides which fields its group has: types first.
     for (const bool types : {true, false}) {
       for (const Argument& argument : arguments_) {
-        const bool steering =
-            std::find(kSteering.begin(), kSteering.end(), argument.key) != kSteering.end();
-        if (steering || argument.key.starts_with("policy.") ||
-            argument.key.ends_with(".type") != types) {
-          continue;
+        if (!IsSteering(argument.key) && !IsPolicyField(argument.key) && !IsOpaque(argument.key) &&
+            argument.key.ends_with(".type") == types) {
+          LR_TRY(SetOne(group, argument));
         }
-        LR_TRY(SetOne(group, argument, argument.key));
       }
     }
-    for (const Argument& argument : arguments_) {
-      out_.given_flags.insert(argument.key);
-    }
-    NoteOverrides();
     return {};
   }
 
-  Status SetOne(Group& group, const Argument& argument, const std::string& path) {
+  Status SetOne(Group& group, const Argument& argument) {
     const Result<Value> value = Value::FromText(argument.text);
-    if (!value.ok()) {
-      return value.status().WithContext("--{}", argument.key);
+    const Status set = value.ok() ? group.Set(argument.key, *value) : value.status();
+    if (set.code() == StatusCode::kNotFound) {
+      return Unrecognized(argument, group.Paths());
     }
-    const Status set = group.Set(path, *value);
-    if (set.code() != StatusCode::kNotFound) {
-      return set.WithContext("--{}={}", argument.key, argument.text);
+    const std::string& key = argument.key;
+    const bool replaces_preset = FollowsFromType(key) || key == "optimizer" || key == "scheduler";
+    if (presets_applied_ && replaces_preset) {
+      Note(ConfigNote::Level::kInfo,
+           fmt::format("--{}={} replaces the policy's preset", argument.key, argument.text));
     }
-    const std::optional<std::string> nearest = NearestName(argument.key, AllFlags());
-    return InvalidArgument("unrecognized arguments: --{}{} (lr-train --help lists all)",
-                           argument.key,
-                           nearest ? fmt::format(", did you mean --{}?", *nearest) : "");
+    return set.WithContext("--{}={}", argument.key, argument.text);
   }
 
-  void NoteOverrides() {
-    if (!presets_applied_) {
+  /// Groups with a rate of their own (ACT's backbone) go with an explicit --optimizer.lr.
+  void FollowLearningRate() {
+    if (!presets_applied_ || !out_.Given("optimizer.lr")) {
       return;
     }
-    for (const Argument& argument : arguments_) {
-      if (argument.key.starts_with("optimizer.") || argument.key.starts_with("scheduler.")) {
-        Note(ConfigNote::Level::kInfo,
-             fmt::format("--{}={} replaces the policy's preset", argument.key, argument.text));
-      }
-    }
-    if (!out_.Given("optimizer.lr")) {
-      return;
-    }
-    for (const auto& [field, rate] : out_.config.policy->OwnLearningRates()) {
+    for (const auto& [field, rate] : config_.policy->OwnLearningRates()) {
       if (!out_.Given("policy." + field)) {
-        *rate = out_.config.optimizer->lr;
+        *rate = config_.optimizer->lr;
         Note(ConfigNote::Level::kInfo,
-             fmt::format("policy.{} follows --optimizer.lr={}", field, out_.config.optimizer->lr));
+             fmt::format(
+                 "policy.{} follows --optimizer.lr={}", field, PythonFloat(config_.optimizer->lr)));
       }
     }
   }
 
-  Status FillDefaults() {
-    TrainConfig& c = out_.config;
+  void FillDefaults() {
+    TrainConfig& c = config_;
     c.resume = resume_;
+    c.checkpoint_path = resume_ ? std::optional<std::string>(out_.checkpoint_dir) : std::nullopt;
     if (c.job_name.empty()) {
       c.job_name = c.policy->type;
     }
@@ -289,81 +279,38 @@ class CommandLineParser {
       c.output_dir = DefaultOutputDir(context_.now, c.job_name);
       out_.output_dir_is_default = true;
     }
-    if (resume_) {
-      c.checkpoint_path = out_.checkpoint_dir;
-    }
+    c.eval.batch_size = std::max<int64_t>(c.eval.batch_size, 1);  // 0: "by itself", without effect
     if (c.policy->push_to_hub && !c.policy->repo_id && !out_.Given("policy.push_to_hub")) {
       c.policy->push_to_hub = false;
       Note(ConfigNote::Level::kInfo,
-           "Nothing is published: --policy.repo_id is not given (policy.push_to_hub counts as "
-           "false).");
+           "nothing will be published: --policy.repo_id is not given, so policy.push_to_hub counts "
+           "as false");
     }
-    return {};
   }
 
+  /// A restarted run that had no checkpoint yet begins anew in its own directory.
   Status CheckOutputDirectory() const {
     std::error_code error;
-    if (resume_ || !fs::exists(out_.config.output_dir, error)) {
+    const std::string& folder = config_.output_dir;
+    if (resume_ || !fs::exists(folder, error)) {
+      return {};
+    }
+    const std::optional<LockOwner> owner = ReadLockOwner(folder);
+    if (owner && !context_.run_id.empty() && owner->run_id == context_.run_id) {
       return {};
     }
     return AlreadyExists(
         "--output_dir={}: already exists; continue it with --resume=true, or choose another folder",
-        out_.config.output_dir);
-  }
-
-  std::vector<std::string> AllFlags() {
-    TrainConfig plain;
-    Group group;
-    DescribeTrainConfig(plain, group);
-    std::vector<std::string> flags = group.Paths();
-    flags.insert(flags.end(), kSteering.begin(), kSteering.end());
-    Group policy;
-    out_.config.policy->Describe(policy);
-    for (const std::string& path : policy.Paths()) {
-      flags.push_back("policy." + path);
-    }
-    return flags;
-  }
-
-  std::string Help() {
-    std::string text =
-        "usage: lr-train --dataset.repo_id=NAME --policy.type=act [--FLAG=VALUE ...]\n\n"
-        "Trains a robot policy; one process per rank, started by lr-launch or any launcher that "
-        "sets\n"
-        "RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, or alone.\n\n"
-        "  --config_path=FILE   YAML or JSON configuration, or a checkpoint; flags go on top\n"
-        "  --policy.path=DIR    start from a trained policy\n"
-        "  lists as '[1, 2]', maps as '{\"a\": \"b\"}', null for nothing\n\n";
-    TrainConfig plain;
-    Group group;
-    DescribeTrainConfig(plain, group);
-    std::vector<config::FieldHelp> help;
-    group.CollectHelp("", help);
-    help.erase(
-        std::remove_if(
-            help.begin(), help.end(), [](const auto& field) { return field.flag == "policy"; }),
-        help.end());
-    // Flags without a group first.
-    std::stable_partition(help.begin(), help.end(), [](const config::FieldHelp& field) {
-      return field.flag.find('.') == std::string::npos && !field.starts_group;
-    });
-    for (const std::string& type : PolicyTypes()) {
-      const Result<std::shared_ptr<PolicyConfig>> policy = MakePolicyConfig(type);
-      LR_CHECK(policy.ok(), "{}", type);
-      help.push_back(
-          {"policy", "", "", fmt::format("The policy; with --policy.type={}:", type), true});
-      Group fields;
-      (*policy)->Describe(fields);
-      fields.CollectHelp("policy.", help);
-    }
-    return text + config::RenderHelp(help);
+        folder);
   }
 
   std::vector<Argument> arguments_;
   const ParseContext& context_;
+  TrainConfig config_;  ///< described by a Group during Run; stays in place
   ParsedConfig out_;
+  std::string file_;
   Json file_policy_;
-  std::string file_path_;
+  bool from_checkpoint_ = false;
   bool resume_ = false;
   bool presets_applied_ = false;
 };
@@ -375,7 +322,11 @@ ParseContext SystemParseContext() {
   context.environment = ProcessEnvironment();
   const std::time_t now = std::time(nullptr);
   localtime_r(&now, &context.now);
-  context.resume_from = context.environment("LR_RESUME_FROM").value_or("");
+  if (const Result<WorkerEnvironment> worker = ReadWorkerEnvironment(context.environment);
+      worker.ok()) {
+    context.resume_from = worker->resume_from;
+    context.run_id = worker->run_id;
+  }
   return context;
 }
 
@@ -392,11 +343,12 @@ std::string DefaultOutputDir(const std::tm& now, const std::string& job_name) {
 
 Result<ParsedConfig> ParseTrainCommandLine(const std::vector<std::string>& args,
                                            const ParseContext& context) {
-  LR_ASSIGN(std::vector<Argument> arguments, SplitArguments(args));
-  const bool help = std::any_of(
-      arguments.begin(), arguments.end(), [](const Argument& one) { return one.key == "help"; });
-  if (help) {
-    arguments = {{"help", ""}};
+  LR_ASSIGN(std::vector<Argument> arguments, config::SplitArguments(args));
+  if (LastOf(arguments, "help") != nullptr) {
+    const std::string* type = LastOf(arguments, "policy.type");
+    ParsedConfig parsed;
+    parsed.help = TrainHelp(type != nullptr ? *type : "");
+    return parsed;
   }
   return CommandLineParser(std::move(arguments), context).Run();
 }

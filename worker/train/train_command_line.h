@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "common/contract/worker_environment.h"
+#include "worker/train/config_note.h"
 #include "worker/train/train_config.h"
 
 namespace lr::worker {
@@ -19,19 +20,12 @@ namespace lr::worker {
 struct ParseContext {
   EnvironmentReader environment;  ///< HF_HOME, HF_HUB_CACHE, HOME
   std::tm now = {};               ///< local time, for the default output directory
-  std::string
-      resume_from;  ///< LR_RESUME_FROM: acts as --resume=true --config_path=<it>; empty: none
+  std::string resume_from;        ///< acts as --resume=true --config_path=<it>; empty: none
+  std::string run_id;             ///< may continue in an output directory that it locked before
 };
 
-/// The real environment (including LR_RESUME_FROM) and clock.
+/// The real environment (with LR_RESUME_FROM and the run id) and clock.
 ParseContext SystemParseContext();
-
-/// One line for the log, once logging exists.
-struct ConfigNote {
-  enum class Level { kInfo, kWarning };
-  Level level = Level::kInfo;
-  std::string text;
-};
 
 struct ParsedConfig {
   TrainConfig config;

@@ -1,6 +1,9 @@
 #include "worker/train/train_config_check.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "common/base/text.h"
 
 namespace lr::worker {
 
@@ -48,6 +51,19 @@ Status CheckEpisodes(const DatasetConfig& dataset) {
   return {};
 }
 
+Status OneOf(const char* flag, const std::string& value, const std::vector<std::string>& words) {
+  return std::find(words.begin(), words.end(), value) != words.end()
+             ? Status()
+             : InvalidArgument("--{}={}: must be one of {}", flag, value, Join(words, ", "));
+}
+
+Status CheckDatasetWords(const DatasetConfig& dataset) {
+  LR_TRY(OneOf("dataset.repo_type", dataset.repo_type, {"dataset", "bucket"}));
+  LR_TRY(OneOf(
+      "dataset.video_backend", dataset.video_backend, {"torchcodec", "pyav", "video_reader"}));
+  return OneOf("dataset.depth_output_unit", dataset.depth_output_unit, {"mm", "m"});
+}
+
 Status CheckDataset(const TrainConfig& c) {
   const DatasetConfig& dataset = c.dataset;
   if (dataset.repo_id.empty()) {
@@ -55,6 +71,7 @@ Status CheckDataset(const TrainConfig& c) {
         "--dataset.repo_id is required: the name of the dataset, such as "
         "lerobot/pusht (with --dataset.root=FOLDER for one on this machine)");
   }
+  LR_TRY(CheckDatasetWords(dataset));
   if (dataset.repo_type == "bucket" && (!dataset.streaming || dataset.eval_split > 0.0)) {
     return InvalidArgument(
         "--dataset.repo_type=bucket works only with --dataset.streaming=true and without "
@@ -93,6 +110,24 @@ Status CheckPolicy(const TrainConfig& c, const std::set<std::string>& given) {
   return c.policy->Validate();
 }
 
+Status CheckScheduler(const SchedulerConfig& s) {
+  if (s.type.empty()) {
+    return InvalidArgument("--scheduler.* needs --scheduler.type");
+  }
+  const bool warm_up_optional = s.type == "diffuser";
+  if (!s.num_warmup_steps && !warm_up_optional) {
+    return InvalidArgument("--scheduler.type={} needs --scheduler.num_warmup_steps", s.type);
+  }
+  LR_TRY(AtLeast("scheduler.num_warmup_steps", s.num_warmup_steps.value_or(0), 0));
+  if (s.type == "cosine_decay_with_warmup") {
+    LR_TRY(AtLeast("scheduler.num_decay_steps", s.num_decay_steps, 1));
+    if (!(s.peak_lr > 0.0)) {
+      return InvalidArgument("--scheduler.peak_lr={}: must be above 0", s.peak_lr);
+    }
+  }
+  return AtLeast("scheduler.num_vqvae_training_steps", s.num_vqvae_training_steps, 0);
+}
+
 Status CheckOptimizer(const TrainConfig& c) {
   if (!c.optimizer) {
     return InvalidArgument("--use_policy_training_preset=false needs --optimizer.type");
@@ -104,7 +139,7 @@ Status CheckOptimizer(const TrainConfig& c) {
     return InvalidArgument("--optimizer.grad_clip_norm={}: must be at least 0 (0: no clipping)",
                            c.optimizer->grad_clip_norm);
   }
-  return {};
+  return c.scheduler ? CheckScheduler(*c.scheduler) : Status();
 }
 
 Status CheckParallelism(const ParallelismConfig& degrees) {

@@ -223,9 +223,21 @@ void DescribeSampleWeighting(SampleWeightingConfig& c, Group& g) {
   g.Add("extra_params", c.extra_params, "Further arguments.");
 }
 
+/// Text for which null in a file means "not given".
+void AddNullableText(Group& g, const char* key, std::string& text, const char* help) {
+  Group::Field& field = g.Add(key, text, help);
+  field.read = [&text](const config::Value& value) {
+    std::optional<std::string> read;
+    LR_TRY(config::Convert<std::optional<std::string>>::Read(value, read));
+    text = read.value_or("");
+    return Status();
+  };
+}
+
 void DescribeRun(TrainConfig& c, Group& g) {
-  g.Add("output_dir", c.output_dir, "New folder of the run; null: outputs/train/DATE/TIME_JOB.");
-  g.Add("job_name", c.job_name, "Name of the run; null: the policy's type.");
+  AddNullableText(
+      g, "output_dir", c.output_dir, "New folder of the run; null: outputs/train/DATE/TIME_JOB.");
+  AddNullableText(g, "job_name", c.job_name, "Name of the run; null: the policy's type.");
   g.Add("resume", c.resume, "Continue from a checkpoint given by --config_path or --output_dir.");
   g.Add("seed", c.seed, "Of weights, data order and noise; null: unseeded weights.");
   g.Add("seed_offset_per_rank", c.seed_offset_per_rank, "Different noise on every rank.").Newer();

@@ -1,5 +1,8 @@
 // The polymorphic groups (optimizer, scheduler: their fields follow from `type`), and the files
 // that a configuration becomes.
+#include <algorithm>
+
+#include "common/base/text.h"
 #include "worker/train/train_config_fields.h"
 
 namespace lr::worker {
@@ -26,6 +29,15 @@ std::optional<OptimizerConfig> OptimizerDefaults(const std::string& type) {
   return config;
 }
 
+const std::vector<std::string>& SchedulerTypes() {
+  static const std::vector<std::string> types = {"diffuser",
+                                                 "vqbet",
+                                                 "constant_with_warmup",
+                                                 "cosine_annealing_with_warmup",
+                                                 "cosine_decay_with_warmup"};
+  return types;
+}
+
 Status ReadText(const Value& value, std::string& out) {
   return config::Convert<std::string>::Read(value, out);
 }
@@ -39,7 +51,8 @@ void DescribeOptimizer(OptimizerConfig& c, Group& g) {
     LR_TRY(ReadText(value, name));
     const std::optional<OptimizerConfig> defaults = OptimizerDefaults(name);
     if (!defaults) {
-      return InvalidArgument("{}: use adam, adamw, sgd, xvla-adamw or multi_adam", name);
+      return InvalidArgument("'{}' is no optimizer; use adam, adamw, sgd, xvla-adamw or multi_adam",
+                             name);
     }
     if (name != c.type) {
       c = *defaults;
@@ -72,6 +85,10 @@ void DescribeScheduler(SchedulerConfig& c, Group& g) {
   type.read = [&c](const Value& value) {
     std::string name;
     LR_TRY(ReadText(value, name));
+    const std::vector<std::string>& known = SchedulerTypes();
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return InvalidArgument("'{}' is no schedule; use one of {}", name, Join(known, ", "));
+    }
     if (name != c.type) {
       c = SchedulerConfig();
       c.type = name;
@@ -96,6 +113,21 @@ void DescribeScheduler(SchedulerConfig& c, Group& g) {
   }
 }
 
+namespace {
+
+/// Keys of another version return to the group they came from, behind those we know.
+void AddUnknown(const Json& unknown, Json& json) {
+  for (const auto& [key, value] : unknown.items()) {
+    if (!json.contains(key)) {
+      json[key] = value;
+    } else if (json[key].is_object() && value.is_object()) {
+      AddUnknown(value, json[key]);
+    }
+  }
+}
+
+}  // namespace
+
 Json ToJson(const TrainConfig& config) {
   TrainConfig copy = config;
   TrainConfig defaults;
@@ -104,7 +136,7 @@ Json ToJson(const TrainConfig& config) {
   DescribeTrainConfig(copy, group);
   DescribeTrainConfig(defaults, plain);
   Json json = group.WriteJson(&plain);
-  json.merge_patch(config.unknown_keys);
+  AddUnknown(config.unknown_keys, json);
   return json;
 }
 
