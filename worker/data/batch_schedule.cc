@@ -9,18 +9,25 @@ namespace lr::worker {
 
 namespace {
 
-int64_t CeilDivide(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+int64_t CeilDivide(int64_t value, int64_t divisor) {
+  return (value + divisor - 1) / divisor;
+}
 
 Status CheckSharding(const Sharding& sharding, int64_t rank) {
   if (sharding.positions < 1 || sharding.batch_size < 1 || sharding.world < 1) {
-    return InvalidArgument("frames ({}), batch size ({}) and data-parallel ranks ({}) must be at least 1",
-                           sharding.positions, sharding.batch_size, sharding.world);
+    return InvalidArgument(
+        "frames ({}), batch size ({}) and data-parallel ranks ({}) must be at least 1",
+        sharding.positions,
+        sharding.batch_size,
+        sharding.world);
   }
   if (rank < 0 || rank >= sharding.world) {
     return InvalidArgument("data-parallel rank {} is not in 0 to {}", rank, sharding.world - 1);
   }
   if (sharding.positions > kMaxPermutation) {
-    return InvalidArgument("{} frames: the shuffled order is only defined up to {}", sharding.positions, kMaxPermutation);
+    return InvalidArgument("{} frames: the shuffled order is only defined up to {}",
+                           sharding.positions,
+                           kMaxPermutation);
   }
   return {};
 }
@@ -54,13 +61,18 @@ std::vector<std::string> ResumeWarnings(const Sharding& saved, const Sharding& c
   std::vector<std::string> warnings;
   const auto compare = [&](const char* what, int64_t before, int64_t now, const char* consequence) {
     if (before != now) {
-      warnings.push_back(fmt::format("{} changed from {} to {} since the checkpoint: {}", what, before, now, consequence));
+      warnings.push_back(fmt::format(
+          "{} changed from {} to {} since the checkpoint: {}", what, before, now, consequence));
     }
   };
-  constexpr char kOffsetRight[] = "epoch and offset are right, but which rank sees which sample is no longer exact";
+  constexpr char kOffsetRight[] =
+      "epoch and offset are right, but which rank sees which sample is no longer exact";
   compare("data-parallel ranks", saved.world, current.world, kOffsetRight);
   compare("batch size", saved.batch_size, current.batch_size, kOffsetRight);
-  compare("number of training frames", saved.positions, current.positions, "the order of the samples is another one");
+  compare("number of training frames",
+          saved.positions,
+          current.positions,
+          "the order of the samples is another one");
   return warnings;
 }
 
@@ -71,7 +83,8 @@ BatchSchedule::BatchSchedule(const Options& options) : options_(options) {
 Result<BatchSchedule> BatchSchedule::Create(const Options& options) {
   LR_TRY(CheckSharding(options.sharding, options.rank));
   if (options.start.epoch < 0 || options.start.sample < 0) {
-    return InvalidArgument("cannot resume at epoch {}, sample {}", options.start.epoch, options.start.sample);
+    return InvalidArgument(
+        "cannot resume at epoch {}, sample {}", options.start.epoch, options.start.sample);
   }
   return BatchSchedule(options);
 }
@@ -81,7 +94,8 @@ void BatchSchedule::EnterEpoch(int64_t epoch, int64_t first) {
   first_ = first;
   batch_ = 0;
   if (options_.shuffle) {
-    order_ = Permutation(EpochSeed(options_.seed, static_cast<uint64_t>(epoch)), options_.sharding.positions);
+    order_ = Permutation(EpochSeed(options_.seed, static_cast<uint64_t>(epoch)),
+                         options_.sharding.positions);
   }
 }
 

@@ -16,9 +16,10 @@ void EpisodeRanges::Append(int64_t episode, Frame from, Frame to) {
 
 const EpisodeRange& EpisodeRanges::At(Row row) const {
   LR_CHECK(row.position >= 0 && row.position < num_rows_, "row {} of {}", row.position, num_rows_);
-  const auto after = std::upper_bound(ranges_.begin(), ranges_.end(), row, [](Row wanted, const EpisodeRange& range) {
-    return wanted < range.first_row;
-  });
+  const auto after = std::upper_bound(
+      ranges_.begin(), ranges_.end(), row, [](Row wanted, const EpisodeRange& range) {
+        return wanted < range.first_row;
+      });
   return *std::prev(after);
 }
 
@@ -28,8 +29,8 @@ Frame EpisodeRanges::ToFrame(Row row) const {
 }
 
 std::optional<Row> EpisodeRanges::ToRow(Frame frame) const {
-  const auto after =
-      std::upper_bound(ranges_.begin(), ranges_.end(), frame, [](Frame wanted, const EpisodeRange& range) {
+  const auto after = std::upper_bound(
+      ranges_.begin(), ranges_.end(), frame, [](Frame wanted, const EpisodeRange& range) {
         return wanted < range.from;
       });
   if (after == ranges_.begin()) {

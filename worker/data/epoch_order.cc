@@ -12,7 +12,8 @@ namespace lr::worker {
 
 namespace {
 
-/// NumPy's SeedSequence: entropy words are hashed into a pool of four words, output words are hashed out of it.
+/// NumPy's SeedSequence: entropy words are hashed into a pool of four words, output words are
+/// hashed out of it.
 class SeedPool {
  public:
   explicit SeedPool(const std::vector<uint32_t>& entropy) {

@@ -12,7 +12,8 @@ std::vector<Row> HeldOutRows(const std::vector<int64_t>& task_index, int64_t max
     taken[task] = 0;
   }
   const auto tasks = static_cast<int64_t>(taken.size());
-  const int64_t per_task = max_samples > 0 && tasks > 0 ? std::max<int64_t>(1, max_samples / tasks) : 0;
+  const int64_t per_task =
+      max_samples > 0 && tasks > 0 ? std::max<int64_t>(1, max_samples / tasks) : 0;
   std::vector<Row> rows;
   for (size_t i = 0; i < task_index.size(); ++i) {
     if (per_task == 0 || taken[task_index[i]]++ < per_task) {

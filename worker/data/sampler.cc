@@ -11,7 +11,9 @@ Result<EpisodeAwareSampler> EpisodeAwareSampler::Create(const EpisodeRanges& ran
                                                         int64_t drop_first,
                                                         int64_t drop_last) {
   if (drop_first < 0 || drop_last < 0) {
-    return InvalidArgument("frames to drop at episode ends must not be negative: first {}, last {}", drop_first, drop_last);
+    return InvalidArgument("frames to drop at episode ends must not be negative: first {}, last {}",
+                           drop_first,
+                           drop_last);
   }
   EpisodeAwareSampler sampler;
   int64_t total = 0;
@@ -19,8 +21,12 @@ Result<EpisodeAwareSampler> EpisodeAwareSampler::Create(const EpisodeRanges& ran
     const int64_t kept = range.length() - drop_first - drop_last;
     if (kept <= 0) {
       sampler.warnings_.push_back(
-          fmt::format("episode {} is skipped: its {} frames are not more than the {} dropped at its start and the {} at its end",
-                      range.episode, range.length(), drop_first, drop_last));
+          fmt::format("episode {} is skipped: its {} frames are not more than the {} dropped at "
+                      "its start and the {} at its end",
+                      range.episode,
+                      range.length(),
+                      drop_first,
+                      drop_last));
       continue;
     }
     total += kept;
@@ -29,9 +35,12 @@ Result<EpisodeAwareSampler> EpisodeAwareSampler::Create(const EpisodeRanges& ran
   }
   if (total == 0) {
     return InvalidArgument(
-        "No valid frames remain: all {} episodes are too short for the {} frames dropped at their start and the {} at their "
+        "No valid frames remain: all {} episodes are too short for the {} frames dropped at their "
+        "start and the {} at their "
         "end (drop_n_last_frames of the policy)",
-        ranges.ranges().size(), drop_first, drop_last);
+        ranges.ranges().size(),
+        drop_first,
+        drop_last);
   }
   return sampler;
 }
