@@ -38,8 +38,8 @@ int Launch(PreparedLaunch prepared, const std::string& node_id, Variables enviro
   BecomeSubreaper();
   const auto console = std::make_shared<Console>(STDOUT_FILENO, STDERR_FILENO);
   const Status logging =
-      log::SetUp({.prefix = "lr-launch", .level = "warn", .sink = [&](std::string_view line) {
-                    console.Say(line);
+      log::SetUp({.prefix = "lr-launch", .level = "warn", .sink = [console](std::string_view line) {
+                    console->Say(line);
                   }});
   if (!logging.ok()) {
     return End({.exit_code = kExitUsage,

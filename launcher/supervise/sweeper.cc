@@ -1,11 +1,16 @@
 #include "launcher/supervise/sweeper.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
+#include <map>
+#include <optional>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -40,11 +45,51 @@ void Detach(int link) {
   }
 }
 
-/// Everything written to the link until it closes.
-std::string ReadUntilClosed() {
+using Clock = std::chrono::steady_clock;
+using KnownProcesses = std::map<pid_t, uint64_t>;  ///< with the start time
+
+/// A look costs what walking /proc costs: at most every second, and at most 0.2 % of a processor.
+constexpr std::chrono::milliseconds kLookPause{1000};
+constexpr int kLookShare = 500;
+
+/// The launcher's descendants now. Helpers that left their session and cleaned their environment
+/// can be told from strangers only while the launcher lives.
+void Look(const ProcessInfo& launcher, KnownProcesses& known) {
+  RunMembership membership;
+  membership.root = launcher.pid;
+  membership.never = {getpid()};
+  const std::vector<ProcessInfo> processes = ListProcesses();
+  const std::optional<ProcessInfo> now = ReadProcess(launcher.pid);
+  if (!now || now->zombie() || now->start_time != launcher.start_time) {
+    return;  // it died meanwhile
+  }
+  KnownProcesses alive;
+  for (const ProcessInfo& process : processes) {
+    const auto before = known.find(process.pid);
+    if (before != known.end() && before->second == process.start_time) {
+      alive.insert(*before);
+    }
+  }
+  for (const ProcessInfo& process : SelectMembers(processes, membership)) {
+    alive[process.pid] = process.start_time;
+  }
+  known = std::move(alive);
+}
+
+/// Everything written to the link until it closes; looks at the processes now and then.
+std::string ReadUntilClosed(const ProcessInfo& launcher, KnownProcesses& known) {
   std::string text;
   std::array<char, 4096> buffer{};
+  Clock::duration pause = kLookPause;
   while (true) {
+    pollfd link{.fd = kLinkFd, .events = POLLIN, .revents = 0};
+    const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(pause);
+    if (poll(&link, 1, static_cast<int>(wait.count())) == 0) {
+      const Clock::time_point start = Clock::now();
+      Look(launcher, known);
+      pause = std::max<Clock::duration>(kLookPause, (Clock::now() - start) * kLookShare);
+      continue;
+    }
     const ssize_t got = read(kLinkFd, buffer.data(), buffer.size());
     if (got > 0) {
       text.append(buffer.data(), static_cast<size_t>(got));
@@ -61,19 +106,27 @@ void Pause(int milliseconds) {
 
 /// Kills until two looks in a row find nothing (a process may fork between look and kill); gives up
 /// on processes stuck in the kernel after 10 s.
-void SweepAll(const RunMembership& membership, const std::string& marker) {
+void SweepAll(RunMembership membership, const KnownProcesses& known, const std::string& marker) {
   constexpr int kPauseMs = 10;
   int empty_looks = 0;
   for (int waited = 0; waited < 10'000 && empty_looks < 2; waited += kPauseMs) {
+    membership.marked.clear();
+    for (const auto& [pid, start_time] : known) {
+      const std::optional<ProcessInfo> now = ReadProcess(pid);
+      if (now && now->start_time == start_time) {
+        membership.marked.insert(pid);
+      }
+    }
     empty_looks = SweepOnce(membership, marker).empty() ? empty_looks + 1 : 0;
     Pause(kPauseMs);
   }
 }
 
-[[noreturn]] void RunSweeper(int link, const std::string& marker) {
+[[noreturn]] void RunSweeper(int link, const ProcessInfo& launcher, const std::string& marker) {
   Detach(link);
+  KnownProcesses known;
   RunMembership membership;
-  for (const std::string& line : Split(ReadUntilClosed(), '\n')) {
+  for (const std::string& line : Split(ReadUntilClosed(launcher, known), '\n')) {
     const std::vector<std::string> fields = Split(line, ' ');
     const std::optional<int64_t> session = ParseInt(fields.front());
     const std::optional<int64_t> start_time = ParseInt(fields.back());
@@ -82,7 +135,7 @@ void SweepAll(const RunMembership& membership, const std::string& marker) {
     }
   }
   membership.never.insert(getpid());
-  SweepAll(membership, marker);
+  SweepAll(std::move(membership), known, marker);
   _exit(0);
 }
 
@@ -90,13 +143,17 @@ void SweepAll(const RunMembership& membership, const std::string& marker) {
 
 Result<Sweeper> Sweeper::Start(const std::string& marker) {
   LR_ASSIGN(Pipe link, MakePipe());
+  const std::optional<ProcessInfo> self = ReadProcess(getpid());
+  if (!self) {
+    return FailedPrecondition("cannot start the sweeper: /proc is not readable");
+  }
   const pid_t pid = fork();
   if (pid < 0) {
     return ResourceExhausted("cannot start the sweeper: {}",
                              std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
   }
   if (pid == 0) {
-    RunSweeper(link.read_end.get(), marker);
+    RunSweeper(link.read_end.get(), *self, marker);
   }
   return Sweeper(pid, std::move(link.write_end));
 }

@@ -1,8 +1,9 @@
 #pragma once
 /// The process that cleans up after SIGKILL of the launcher (S-3, design decision 8): forked from
 /// lr-launch before any thread or gRPC exists, in its own session, owning neither pipes nor exit
-/// statuses of workers. It sleeps until its link to the launcher closes, then kills what is left of
-/// the run and exits.
+/// statuses of workers. It waits until its link to the launcher closes, then kills what is left of
+/// the run and exits: what carries the marker, what is in a worker's session, and what it saw below
+/// the launcher in its last look (one per second, fewer on machines with very many processes).
 ///
 /// It is a fork without exec: at that moment the launcher has one thread and a small heap, so the
 /// copy is cheap and nothing has to be loaded again (re-executing the binary costs about 10 ms of

@@ -1,0 +1,40 @@
+"""Time and memory of a run that does nothing (S-51)."""
+import os
+import resource
+import subprocess
+import time
+import unittest
+
+from launch_harness import LAUNCH, LaunchTest
+
+
+class Startup(LaunchTest):
+    def once(self, nproc):
+        """(seconds, peak resident KiB of the launcher) of one run; wait4 sees the launcher's own peak."""
+        start = time.monotonic()
+        process = subprocess.Popen([str(LAUNCH), "--standalone", f"--nproc-per-node={nproc}", "--no-python", "/bin/true"], env=self.environment,
+                                   stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        took = time.monotonic() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0)
+        return took, usage.ru_maxrss
+
+    def test_two_and_eight_workers(self):
+        for nproc in (2, 8):
+            runs = [self.once(nproc) for _ in range(15)]
+            times = sorted(t for t, _ in runs)
+            peak = max(m for _, m in runs)
+            print(f"{nproc} x /bin/true: best {times[0] * 1000:.1f} ms, median {times[7] * 1000:.1f} ms, peak {peak / 1024:.1f} MiB")
+            self.assertLessEqual(times[len(times) // 4], 0.100)  # a quarter must hold it on a busy machine
+            self.assertLessEqual(peak, 20_000)
+
+    def test_no_descriptors_leak(self):
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.assertGreater(soft, 64)
+        out, _ = self.launch("--standalone", "--nproc-per-node=2", "--no-python", "/bin/sh", "-c", "ls /proc/self/fd | wc -l")
+        self.assertEqual({line.split(":")[1].strip() for line in out.splitlines()}, {"4"})  # 0, 1, 2 and the folder being listed
+
+
+if __name__ == "__main__":
+    unittest.main()
