@@ -1,0 +1,157 @@
+#include "worker/data/frame_table.h"
+
+#include <algorithm>
+#include <set>
+
+#include <ATen/ops/empty.h>
+
+namespace lr::worker {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+enum class ColumnKind { kFloat, kInteger, kBoolean, kText, kImage, kSkipped };
+
+ColumnKind KindOf(const DatasetFeature& feature) {
+  const std::string& dtype = feature.dtype;
+  if (dtype == "image") {
+    return ColumnKind::kImage;
+  }
+  if (dtype == "string") {
+    return ColumnKind::kText;
+  }
+  if (dtype == "bool") {
+    return ColumnKind::kBoolean;
+  }
+  if (dtype.starts_with("float")) {
+    return ColumnKind::kFloat;
+  }
+  if (dtype.starts_with("int") || dtype.starts_with("uint")) {
+    return ColumnKind::kInteger;
+  }
+  return ColumnKind::kSkipped;  // video: in its own file; language: not read
+}
+
+/// The data files that the episodes' records name, each once, in order.
+Result<std::vector<fs::path>> DataFiles(const DatasetMetadata& metadata,
+                                        const EpisodeRanges& ranges) {
+  std::vector<fs::path> files;
+  std::set<std::pair<int64_t, int64_t>> seen;
+  for (const EpisodeRange& range : ranges.ranges()) {
+    const EpisodeRecord& record = metadata.episodes()[static_cast<size_t>(range.episode)];
+    if (!seen.emplace(record.data_chunk_index, record.data_file_index).second) {
+      continue;
+    }
+    LR_ASSIGN(const std::string path,
+              FillPathTemplate(
+                  metadata.info().data_path, record.data_chunk_index, record.data_file_index, ""));
+    files.push_back(metadata.root() / path);
+  }
+  return files;
+}
+
+}  // namespace
+
+void FrameTable::Allocate(const DatasetInfo& info, int64_t rows) {
+  for (const auto& [key, feature] : info.features) {
+    std::vector<int64_t> shape = {rows};
+    if (feature.shape != std::vector<int64_t>{1}) {
+      shape.insert(shape.end(), feature.shape.begin(), feature.shape.end());
+    }
+    switch (KindOf(feature)) {
+      case ColumnKind::kFloat:
+        columns_[key] = at::empty(shape, at::kFloat);
+        break;
+      case ColumnKind::kInteger:
+        columns_[key] = at::empty(shape, at::kLong);
+        break;
+      case ColumnKind::kBoolean:
+        columns_[key] = at::empty(shape, at::kBool);
+        break;
+      case ColumnKind::kText:
+        texts_[key].resize(static_cast<size_t>(rows));
+        break;
+      case ColumnKind::kImage:
+        images_[key].resize(static_cast<size_t>(rows));
+        break;
+      case ColumnKind::kSkipped:
+        break;
+    }
+  }
+}
+
+/// The rows of one episode, which start at row `first` of the file.
+Status FrameTable::CopyRange(const ParquetFile& file,
+                             const DatasetInfo& info,
+                             const EpisodeRange& range,
+                             int64_t first) {
+  const int64_t row = range.first_row.position;
+  const int64_t count = range.length();
+  for (const auto& [key, feature] : info.features) {
+    const ColumnKind kind = KindOf(feature);
+    if (kind == ColumnKind::kSkipped) {
+      continue;
+    }
+    if (kind == ColumnKind::kText) {
+      LR_ASSIGN(const std::vector<std::string> all, file.Texts(key));
+      std::copy_n(all.begin() + first, count, texts_[key].begin() + row);
+      continue;
+    }
+    if (kind == ColumnKind::kImage) {
+      LR_ASSIGN(std::vector<StoredImage> cells, file.Images(key, first, count));
+      std::move(cells.begin(), cells.end(), images_[key].begin() + row);
+      continue;
+    }
+    at::Tensor target = columns_[key].slice(0, row, row + count);
+    if (kind == ColumnKind::kFloat) {
+      LR_TRY(file.CopyFloats(key, feature.shape, first, count, target.data_ptr<float>()));
+    } else if (kind == ColumnKind::kInteger) {
+      LR_TRY(file.CopyIntegers(key, feature.shape, first, count, target.data_ptr<int64_t>()));
+    } else {
+      LR_TRY(file.CopyBooleans(key, feature.shape, first, count, target.data_ptr<bool>()));
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<FrameTable>> FrameTable::Read(const DatasetMetadata& metadata,
+                                                     const EpisodeRanges& ranges) {
+  std::unique_ptr<FrameTable> table(new FrameTable());
+  table->Allocate(metadata.info(), ranges.num_rows());
+  LR_ASSIGN(const std::vector<fs::path> files, DataFiles(metadata, ranges));
+  std::set<int64_t> found;
+  for (const fs::path& path : files) {
+    LR_ASSIGN(const ParquetFile file, ParquetFile::Read(path));
+    LR_ASSIGN(const std::vector<int64_t> index, file.Integers("index"));
+    for (const EpisodeRange& range : ranges.ranges()) {
+      const auto first = std::lower_bound(index.begin(), index.end(), range.from.number);
+      if (first == index.end() || *first != range.from.number) {
+        continue;
+      }
+      const int64_t offset = first - index.begin();
+      if (offset + range.length() > static_cast<int64_t>(index.size()) ||
+          index[static_cast<size_t>(offset + range.length() - 1)] != range.to.number - 1) {
+        return DataLoss("'{}': the frames {} to {} of episode {} are not all there, in order",
+                        path.string(),
+                        range.from.number,
+                        range.to.number - 1,
+                        range.episode);
+      }
+      LR_TRY(table->CopyRange(file, metadata.info(), range, offset));
+      found.insert(range.episode);
+    }
+  }
+  for (const EpisodeRange& range : ranges.ranges()) {
+    if (found.count(range.episode) == 0) {
+      return DataLoss("episode {}: its frames {} to {} are in no data file below '{}'",
+                      range.episode,
+                      range.from.number,
+                      range.to.number - 1,
+                      (metadata.root() / "data").string());
+    }
+  }
+  return table;
+}
+
+}  // namespace lr::worker
