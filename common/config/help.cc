@@ -34,12 +34,12 @@ std::string RenderHelp(const std::vector<FieldHelp>& help) {
       out += fmt::format("\n--{}.*: {}\n", field.flag, field.text);
       continue;
     }
-    const bool long_default = field.fallback.size() > kLongestDefault;
-    out += fmt::format("  --{}={}  (default {}{})\n",
-                       field.flag,
-                       field.type,
-                       field.fallback.substr(0, kLongestDefault),
-                       long_default ? "..." : "");
+    const std::string flag = fmt::format("  --{}={}", field.flag, field.type);
+    const bool cut = field.fallback.size() > kLongestDefault;
+    const std::string fallback =
+        fmt::format("(default {}{})", field.fallback.substr(0, kLongestDefault), cut ? "..." : "");
+    const bool fits = flag.size() + 2 + fallback.size() <= kColumns;
+    out += flag + (fits ? "  " : "\n" + std::string(kIndent, ' ')) + fallback + "\n";
     out += Wrapped(field.text);
   }
   return out;

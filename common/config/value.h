@@ -49,8 +49,10 @@ struct Convert {
   static std::string TypeName() {
     std::string names;
     for (const auto& [value, name] : EnumNames<T>::kNames) {
-      names += names.empty() ? "" : "|";
-      names += name;
+      if (ToJson(value) == std::string(name)) {  // not a further spelling
+        names += names.empty() ? "" : "|";
+        names += name;
+      }
     }
     return names;
   }
