@@ -39,7 +39,8 @@ std::string RenderHelp(const std::vector<FieldHelp>& help) {
     const std::string fallback =
         fmt::format("(default {}{})", field.fallback.substr(0, kLongestDefault), cut ? "..." : "");
     const bool fits = flag.size() + 2 + fallback.size() <= kColumns;
-    out += flag + (fits ? "  " : "\n" + std::string(kIndent, ' ')) + fallback + "\n";
+    const char* gap = fits ? "  " : "\n      ";
+    out += fmt::format("{}{}{}\n", flag, gap, fallback);
     out += Wrapped(field.text);
   }
   return out;

@@ -82,9 +82,17 @@ std::string CameraMismatch(const std::vector<std::string>& policy,
                         row < policy.size() ? policy[row] : "-",
                         row < dataset.size() ? dataset[row] : "-");
   }
+  // What both sides have stays; the rest is paired in order.
+  std::vector<std::string> missing;
+  std::vector<std::string> extra;
+  const auto lacks = [](const std::vector<std::string>& names) {
+    return [&names](const std::string& name) { return !Within({name}, names); };
+  };
+  std::copy_if(policy.begin(), policy.end(), std::back_inserter(missing), lacks(dataset));
+  std::copy_if(dataset.begin(), dataset.end(), std::back_inserter(extra), lacks(policy));
   Json names = Json::object();
-  for (size_t row = 0; row < std::min(policy.size(), dataset.size()); ++row) {
-    names[dataset[row]] = policy[row];
+  for (size_t row = 0; row < std::min(missing.size(), extra.size()); ++row) {
+    names[extra[row]] = missing[row];
   }
   return text + "to map the dataset's names to the policy's: --rename_map='" + names.dump() + "'";
 }
