@@ -64,6 +64,16 @@ class Group {
     return AddField(std::move(field));
   }
 
+  /// A field that is not simply a variable of the object.
+  Field& AddCustom(std::string key,
+                   std::string type,
+                   std::string help,
+                   std::function<Status(const Value&)> read,
+                   std::function<Json()> write) {
+    return AddField(
+        {std::move(key), std::move(help), std::move(type), std::move(read), std::move(write)});
+  }
+
   /// A nested group that always exists.
   Group& Sub(std::string key, std::string help);
 

@@ -317,30 +317,6 @@ class CommandLineParser {
 
 }  // namespace
 
-ParseContext SystemParseContext() {
-  ParseContext context;
-  context.environment = ProcessEnvironment();
-  const std::time_t now = std::time(nullptr);
-  localtime_r(&now, &context.now);
-  if (const Result<WorkerEnvironment> worker = ReadWorkerEnvironment(context.environment);
-      worker.ok()) {
-    context.resume_from = worker->resume_from;
-    context.run_id = worker->run_id;
-  }
-  return context;
-}
-
-std::string DefaultOutputDir(const std::tm& now, const std::string& job_name) {
-  return fmt::format("outputs/train/{:04}-{:02}-{:02}/{:02}-{:02}-{:02}_{}",
-                     now.tm_year + 1900,
-                     now.tm_mon + 1,
-                     now.tm_mday,
-                     now.tm_hour,
-                     now.tm_min,
-                     now.tm_sec,
-                     job_name);
-}
-
 Result<ParsedConfig> ParseTrainCommandLine(const std::vector<std::string>& args,
                                            const ParseContext& context) {
   LR_ASSIGN(std::vector<Argument> arguments, config::SplitArguments(args));

@@ -97,7 +97,6 @@ struct TrainConfig {
   DatasetConfig dataset;
   Json env;  ///< refused unless null
   std::shared_ptr<PolicyConfig> policy;
-  Json policy_json;        ///< stands for `policy` in the field table; not used itself
   Json reward_model;       ///< refused unless null
   std::string output_dir;  ///< filled in by ParseTrainCommandLine when not given
   std::string job_name;    ///< the policy's type when not given

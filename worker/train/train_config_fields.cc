@@ -270,11 +270,14 @@ void DescribeRun(TrainConfig& c, Group& g) {
 void DescribeTrainConfig(TrainConfig& c, Group& g) {
   DescribeDataset(c.dataset, g.Sub("dataset", "What is trained on."));
   g.Add("env", c.env, "Not available (no simulator).");
-  Group::Field& policy = g.Add("policy", c.policy_json, "The policy's configuration.");
-  policy.read = [](const config::Value&) {
-    return InvalidArgument("is a group: give its fields as --policy.FIELD=VALUE");
-  };
-  policy.write = [&c] { return c.policy ? ToJson(*c.policy) : Json(nullptr); };
+  g.AddCustom(
+      "policy",
+      "map",
+      "The policy's configuration.",
+      [](const config::Value&) {
+        return InvalidArgument("is a group: give its fields as --policy.FIELD=VALUE");
+      },
+      [&c] { return c.policy ? ToJson(*c.policy) : Json(nullptr); });
   g.Add("reward_model", c.reward_model, "Not available.");
   DescribeRun(c, g);
   g.OptionalSub<OptimizerConfig>(
