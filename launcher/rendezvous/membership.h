@@ -13,24 +13,9 @@
 
 #include "common/base/status.h"
 #include "launcher/plan/assignment.h"
+#include "launcher/rendezvous/run_types.h"
 
 namespace lr::launcher {
-
-/// What a node brings to the rendezvous.
-struct NodeIdentity {
-  std::string node_id;
-  std::string run_id;  ///< empty: the literal default was left (R-11)
-  std::string host_name;
-  int64_t pid = 0;
-  int local_size = 1;
-  int min_nodes = 1;
-  int max_nodes = 1;
-  std::optional<int> node_rank;  ///< explicit --node-rank
-  std::string local_addr;        ///< explicit --local-addr, else empty
-  std::string program_name;      ///< for the plan digest
-  std::vector<std::pair<std::string, std::string>>
-      plan_digest;  ///< field -> hash or value, compared field by field (R-12)
-};
 
 /// Where the rendezvous is. Standalone: `standalone` true, nothing leaves the process.
 struct RendezvousEndpoint {
@@ -41,19 +26,6 @@ struct RendezvousEndpoint {
       0;  ///< 0: derived (static: worker_port + 1 … + 8, R-3; c10d: the endpoint's port)
   bool worker_port_explicit = false;
   std::chrono::seconds join_timeout{600};
-};
-
-struct StopOrder {
-  StopReason reason = StopReason::kWorkerFailed;
-  std::string text;  ///< why, in words
-  int signal = 15;
-};
-
-/// Relayed request of a client or another node.
-struct ControlRequest {
-  enum class Kind { kCheckpoint, kCheckpointAndStop, kStop };
-  Kind kind = Kind::kCheckpoint;
-  std::string id;
 };
 
 class Membership {

@@ -1,0 +1,75 @@
+#include "launcher/rendezvous/endpoint_choice.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace lr::launcher {
+namespace {
+
+bool IsLiteral(std::string_view host) {
+  return host.find(':') != std::string_view::npos ||
+         (!host.empty() && host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+bool IsLinkLocal(std::string_view address) {
+  return address.starts_with("169.254.") || address.starts_with("fe80:");
+}
+
+bool IsReverseName(std::string_view host) {
+  return host.ends_with(".in-addr.arpa") || host.ends_with(".ip6.arpa");
+}
+
+}  // namespace
+
+bool IsLoopback(std::string_view address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.") ||
+         address.starts_with("::ffff:127.");
+}
+
+bool OwnsAny(const std::vector<std::string>& resolved, const std::vector<std::string>& own) {
+  return std::ranges::any_of(resolved, [&](const std::string& address) {
+    return IsLoopback(address) || std::ranges::find(own, address) != own.end();
+  });
+}
+
+AddressChoice ChooseWorkerAddress(const AddressFacts& facts) {
+  const bool given = !facts.given_host.empty() && !IsReverseName(facts.given_host);
+  if (facts.one_node) {
+    if (given) {
+      return {facts.given_host, "the address given"};
+    }
+    return facts.local_addr.empty() ? AddressChoice{"127.0.0.1", "one node"}
+                                    : AddressChoice{facts.local_addr, "--local-addr"};
+  }
+  if (given && OwnsAny(facts.resolved, facts.own)) {
+    return {facts.given_host, "the endpoint as given, which is this node's"};
+  }
+  if (!facts.local_addr.empty()) {
+    return {facts.local_addr, "--local-addr"};
+  }
+  if (!facts.seen_from.empty() && !IsLoopback(facts.seen_from)) {
+    return {facts.seen_from, "the address from which the host sees this node"};
+  }
+  const auto global = std::ranges::find_if(facts.own, [](const std::string& address) {
+    return !IsLoopback(address) && !IsLinkLocal(address);
+  });
+  if (global != facts.own.end()) {
+    return {*global, "the first address of this node that is not local"};
+  }
+  return {"127.0.0.1", "this node has no other address"};
+}
+
+std::string ChooseListenAddress(const std::string& given_host) {
+  if (given_host == "localhost") {
+    return "127.0.0.1";
+  }
+  return IsLiteral(given_host) ? given_host : "::";
+}
+
+std::string HostPort(std::string_view host, int port) {
+  return host.find(':') == std::string_view::npos ? fmt::format("{}:{}", host, port)
+                                                  : fmt::format("[{}]:{}", host, port);
+}
+
+}  // namespace lr::launcher

@@ -1,0 +1,142 @@
+#pragma once
+/// (pure) The messages between a node and the host of its run, as plain data (spec 3.9). The same
+/// structs travel inside one process and, through wire.h, over gRPC. Who tags a message with an
+/// epoch may be late: messages of another epoch are ignored.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "launcher/plan/assignment.h"
+#include "launcher/rendezvous/run_types.h"
+
+namespace lr::launcher {
+
+inline constexpr int kProtocolVersion = 1;
+
+// ---- node -> host
+
+/// First message of a node.
+struct Hello {
+  NodeIdentity identity;
+  int protocol = kProtocolVersion;
+  std::string seen_from;  ///< filled by the host's side: the address the stream came from
+  bool local = false;  ///< filled by the host's side: the host's own node, which cannot fall silent
+};
+
+/// Rank 0's node answers Reserve: where the workers' store will be, or why it cannot be there.
+struct Reserved {
+  int64_t epoch = 0;
+  std::string address;
+  int port = 0;
+  std::string problem;  ///< not empty: no endpoint, in words
+};
+
+/// The node accepts the assignment; `problem`: it cannot reach rank 0's node.
+struct Ack {
+  int64_t epoch = 0;
+  std::string problem;
+};
+
+struct Beat {
+  int64_t sent_unix_ns = 0;
+};
+
+struct Ended {
+  int64_t epoch = 0;
+  WorkerEnding ending;
+};
+
+struct Stopped {
+  int64_t epoch = 0;
+};
+
+struct StopRequest {
+  StopOrder order;
+};
+
+struct ControlAsk {
+  ControlRequest request;
+};
+
+/// Leaves in order.
+struct Bye {
+  std::string reason;
+};
+
+using NodeMessage =
+    std::variant<Hello, Reserved, Ack, Beat, Ended, Stopped, StopRequest, ControlAsk, Bye>;
+
+// ---- host -> node
+
+/// Why a node may not take part (spec 3.6). Refused ends the stream.
+enum class RefusalCode {
+  kWrongRun,
+  kVersion,
+  kPlanMismatch,
+  kDuplicateRank,
+  kDuplicateNode,
+  kRankOutOfRange,
+  kRankMissing,
+  kFull,
+  kClosed,
+  kTooLarge,
+  kJoinTimeout,
+  kEndpoint,
+  kUnreachable,
+  kHostLeft,
+  kProtocol,
+};
+
+struct Refused {
+  RefusalCode code = RefusalCode::kClosed;
+  int exit_code = 76;  ///< 75: timed out or the host is gone; 76: refused
+  std::string text;    ///< one line for the user
+};
+
+/// Who is here and who is missing.
+struct Waiting {
+  std::string text;
+};
+
+/// To rank 0's node alone: hold a port for the workers' store.
+struct Reserve {
+  int64_t epoch = 0;
+  std::string seen_from;  ///< where the host sees this node
+};
+
+struct Assign {
+  Assignment assignment;
+};
+
+struct Go {
+  int64_t epoch = 0;
+};
+
+struct Stop {
+  int64_t epoch = 0;
+  StopOrder order;
+};
+
+struct Control {
+  ControlRequest request;
+};
+
+/// Answers a Beat; carries the host's clock for the order of endings (S-11).
+struct BeatEcho {
+  int64_t sent_unix_ns = 0;  ///< as in the Beat
+  int64_t host_unix_ns = 0;
+};
+
+struct Closed {
+  RunOutcome outcome;
+};
+
+using HostMessage =
+    std::variant<Refused, Waiting, Reserve, Assign, Go, Stop, Control, BeatEcho, Closed>;
+
+/// A broadcast shares one message between all its receivers.
+using SharedHostMessage = std::shared_ptr<const HostMessage>;
+
+}  // namespace lr::launcher

@@ -1,0 +1,340 @@
+#include "launcher/rendezvous/node_agent.h"
+
+#include <utility>
+
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "common/contract/exit_codes.h"
+#include "launcher/plan/first_failure.h"
+#include "launcher/rendezvous/endpoint_choice.h"
+
+namespace lr::launcher {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kBeat{1};
+constexpr std::chrono::seconds kHostLost{60};
+constexpr std::chrono::seconds kWaitingLine{30};
+constexpr std::chrono::milliseconds kRejoin{200};
+constexpr std::chrono::seconds kProbeLimit{3};
+
+int64_t UnixNanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+NodeAgent::NodeAgent(boost::asio::io_context& loop,
+                     NodeIdentity identity,
+                     RendezvousEndpoint endpoint,
+                     Events events,
+                     std::shared_ptr<const EndpointFacts> facts)
+    : loop_(loop),
+      identity_(std::move(identity)),
+      endpoint_(std::move(endpoint)),
+      events_(std::move(events)),
+      facts_(std::move(facts)),
+      join_timer_(loop),
+      beat_timer_(loop),
+      retry_timer_(loop) {}
+
+void NodeAgent::Join(LinkMaker make_link) {
+  make_link_ = std::move(make_link);
+  if (!one_node()) {
+    StartJoinClock();
+    StartBeating();
+  }
+  OpenLink();
+}
+
+void NodeAgent::OpenLink() {
+  HostLink::Events events;
+  events.message = [this](const HostMessage& message) {
+    heard_ = steady_clock::now();
+    if (phase_ != Phase::kOver) {
+      std::visit([this](const auto& body) { On(body); }, message);
+    }
+  };
+  events.lost = [this](const std::string& why) { OnLost(why); };
+  events.searching = [this](const std::string& tried) {
+    last_waiting_ = tried;
+    SayWaiting(tried);
+  };
+  heard_ = steady_clock::now();
+  link_ = make_link_(std::move(events));
+  link_->Send(Hello{identity_, kProtocolVersion, "", false});
+}
+
+// ---- what the host says
+
+void NodeAgent::On(const Refused& refused) {
+  GiveUp(refused.exit_code, refused.text);
+}
+
+void NodeAgent::On(const Waiting& waiting) {
+  phase_ = Phase::kJoining;
+  holder_.reset();
+  last_waiting_ = waiting.text;
+  SayWaiting(waiting.text);
+}
+
+void NodeAgent::On(const Reserve& reserve) {
+  std::string notice;
+  Result<std::unique_ptr<PortHolder>> holder =
+      HoldWorkerPort(endpoint_.worker_port, endpoint_.worker_port_explicit, notice);
+  if (!holder.ok()) {
+    link_->Send(Reserved{reserve.epoch,
+                         "",
+                         0,
+                         fmt::format("the workers' port on {}: {}; stop that process or choose "
+                                     "another port",
+                                     identity_.host_name,
+                                     holder.status().message())});
+    return;
+  }
+  if (!notice.empty()) {
+    spdlog::warn("{}", notice);
+  }
+  holder_ = *std::move(holder);
+  const AddressChoice choice = ChooseWorkerAddress({one_node(),
+                                                    endpoint_.host,
+                                                    facts_->resolved,
+                                                    facts_->own,
+                                                    identity_.local_addr,
+                                                    reserve.seen_from});
+  spdlog::debug("workers meet at {}: {}", HostPort(choice.address, holder_->port()), choice.reason);
+  link_->Send(Reserved{reserve.epoch, choice.address, holder_->port(), ""});
+}
+
+void NodeAgent::On(const Assign& assign) {
+  assignment_ = assign.assignment;
+  phase_ = Phase::kAssigned;
+  const int64_t epoch = assignment_.epoch;
+  if (assignment_.nodes.front().node_id == identity_.node_id) {
+    link_->Send(Ack{epoch, ""});
+    return;
+  }
+  probe_ = std::make_unique<ReachProbe>(loop_,
+                                        assignment_.master_addr,
+                                        assignment_.master_port,
+                                        kProbeLimit,
+                                        [this, epoch](const std::string& problem) {
+                                          link_->Send(Ack{epoch, problem});
+                                        });
+}
+
+void NodeAgent::On(const Go& go) {
+  if (phase_ != Phase::kAssigned || go.epoch != assignment_.epoch) {
+    return;
+  }
+  phase_ = Phase::kRunning;
+  stopped_ = false;
+  endings_.clear();
+  join_timer_.cancel();
+  const std::weak_ptr<bool> alive(alive_);
+  events_.assigned(assignment_);
+  if (!alive.expired()) {
+    events_.go(go.epoch);
+  }
+}
+
+void NodeAgent::On(const Stop& stop) {
+  if (phase_ == Phase::kRunning && stop.epoch == assignment_.epoch) {
+    phase_ = Phase::kStopping;
+    if (!stopped_) {
+      events_.stop(stop.order);
+    }
+  }
+}
+
+void NodeAgent::On(const Control& control) {
+  if (phase_ == Phase::kRunning) {
+    events_.request(control.request);
+  }
+}
+
+void NodeAgent::On(const BeatEcho& echo) {
+  clock_.Sample(echo.sent_unix_ns, echo.host_unix_ns, UnixNanoseconds());
+}
+
+void NodeAgent::On(const Closed& closed) {
+  Finish(closed.outcome);
+}
+
+// ---- what this node's supervision says
+
+void NodeAgent::ReportEnded(int64_t epoch, const WorkerEnding& ending) {
+  endings_.push_back(ending);
+  WorkerEnding on_host_clock = ending;
+  on_host_clock.start_unix_ns = clock_.ToHost(ending.start_unix_ns);
+  on_host_clock.end_unix_ns = clock_.ToHost(ending.end_unix_ns);
+  if (link_ != nullptr && phase_ != Phase::kOver) {
+    link_->Send(Ended{epoch, std::move(on_host_clock)});
+  }
+}
+
+void NodeAgent::ReportStopped(int64_t epoch) {
+  if (phase_ == Phase::kOver || std::exchange(stopped_, true)) {
+    return;
+  }
+  if (host_lost_) {
+    boost::asio::post(loop_, [this, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) {
+        HostLost(*host_lost_);
+      }
+    });
+    return;
+  }
+  link_->Send(Stopped{epoch});
+}
+
+void NodeAgent::RequestStop(const StopOrder& order) {
+  if (phase_ == Phase::kOver) {
+    return;
+  }
+  if (host_lost_) {
+    return;  // the stop order was given when the host was lost
+  }
+  link_->Send(StopRequest{order});
+}
+
+void NodeAgent::RequestControl(const ControlRequest& request) {
+  if (phase_ == Phase::kRunning && !host_lost_) {
+    link_->Send(ControlAsk{request});
+  } else {
+    spdlog::warn("request '{}' is dropped: the run is not running here", request.id);
+  }
+}
+
+void NodeAgent::Leave(const std::string& reason) {
+  if (std::exchange(phase_, Phase::kOver) != Phase::kOver) {
+    link_->Send(Bye{reason});
+  }
+  join_timer_.cancel();
+  beat_timer_.cancel();
+  retry_timer_.cancel();
+}
+
+void NodeAgent::ReleaseWorkerPort() {
+  holder_.reset();
+}
+
+// ---- the host is gone
+
+void NodeAgent::OnLost(const std::string& why) {
+  if (phase_ == Phase::kOver) {
+    return;
+  }
+  if (phase_ == Phase::kRunning || phase_ == Phase::kStopping) {
+    return HostLost(why);
+  }
+  phase_ = Phase::kJoining;
+  last_waiting_ = fmt::format("the host of the rendezvous is gone ({}); looking for it again", why);
+  SayWaiting(last_waiting_);
+  retry_timer_.expires_after(kRejoin);
+  retry_timer_.async_wait(
+      [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
+        if (!error && !alive.expired() && phase_ == Phase::kJoining) {
+          OpenLink();
+        }
+      });
+}
+
+/// No host, no run: stop the workers, and end once they are gone.
+void NodeAgent::HostLost(const std::string& why) {
+  const bool first = !host_lost_;
+  host_lost_ = why;
+  const std::string text =
+      fmt::format("the host of the rendezvous at {} is lost: {}", endpoint_.host, why);
+  if (stopped_) {
+    FirstFailure failure = ChooseFirstFailure(endings_);
+    return Finish({false,
+                   kExitRendezvousTimeout,
+                   text,
+                   std::move(failure.root_cause),
+                   std::move(failure.failures)});
+  }
+  if (first && std::exchange(phase_, Phase::kStopping) == Phase::kRunning) {
+    events_.stop({StopReason::kHostLost, text, 15});
+  }
+}
+
+// ---- time
+
+void NodeAgent::SayWaiting(const std::string& text) {
+  const auto now = steady_clock::now();
+  if (one_node() || (said_waiting_ && now < *said_waiting_ + kWaitingLine)) {
+    return;
+  }
+  said_waiting_ = now;
+  if (events_.waiting) {
+    events_.waiting(text);
+  }
+}
+
+std::string NodeAgent::JoinTimeoutText() const {
+  std::string text = fmt::format("the rendezvous at {} timed out after {} s: {}",
+                                 endpoint_.host,
+                                 endpoint_.join_timeout.count(),
+                                 last_waiting_.empty() ? "no answer" : last_waiting_);
+  if (IsLoopback(endpoint_.host)) {
+    text += fmt::format("; {} is this machine alone: nodes on other machines cannot meet there",
+                        endpoint_.host);
+  }
+  return text;
+}
+
+void NodeAgent::StartJoinClock() {
+  join_timer_.expires_after(endpoint_.join_timeout);
+  join_timer_.async_wait(
+      [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
+        if (error || alive.expired() || phase_ == Phase::kRunning || phase_ == Phase::kStopping ||
+            phase_ == Phase::kOver) {
+          return;
+        }
+        const std::string text = JoinTimeoutText();
+        link_->Send(Bye{"its join timeout passed"});
+        GiveUp(kExitRendezvousTimeout, text);
+      });
+}
+
+void NodeAgent::StartBeating() {
+  beat_timer_.expires_after(kBeat);
+  beat_timer_.async_wait(
+      [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
+        if (error || alive.expired() || phase_ == Phase::kOver || host_lost_) {
+          return;
+        }
+        StartBeating();
+        if (steady_clock::now() - heard_ < kHostLost) {
+          link_->Send(Beat{UnixNanoseconds()});
+        } else if (phase_ == Phase::kRunning || phase_ == Phase::kStopping) {
+          HostLost(fmt::format("silent for more than {} s", kHostLost.count()));
+        }
+      });
+}
+
+// ---- last events
+
+void NodeAgent::GiveUp(int exit_code, const std::string& text) {
+  phase_ = Phase::kOver;
+  join_timer_.cancel();
+  beat_timer_.cancel();
+  const auto refused = events_.refused;
+  refused(exit_code, text);
+}
+
+void NodeAgent::Finish(const RunOutcome& outcome) {
+  phase_ = Phase::kOver;
+  join_timer_.cancel();
+  beat_timer_.cancel();
+  const auto closed = events_.closed;
+  closed(outcome);
+}
+
+}  // namespace lr::launcher

@@ -1,0 +1,44 @@
+#pragma once
+/// (pure) What a node is and what it may ask for or be told, as plain data: shared by the public
+/// face (membership.h), the run machine and the messages.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/plan/assignment.h"
+
+namespace lr::launcher {
+
+/// What a node brings to the rendezvous.
+struct NodeIdentity {
+  std::string node_id;
+  std::string run_id;  ///< empty: the literal default was left (R-11)
+  std::string host_name;
+  int64_t pid = 0;
+  int local_size = 1;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  std::optional<int> node_rank;  ///< explicit --node-rank
+  std::string local_addr;        ///< explicit --local-addr, else empty
+  std::string program_name;      ///< for the plan digest
+  std::vector<std::pair<std::string, std::string>>
+      plan_digest;  ///< field -> hash or value, compared field by field (R-12)
+};
+
+struct StopOrder {
+  StopReason reason = StopReason::kWorkerFailed;
+  std::string text;  ///< why, in words
+  int signal = 15;
+};
+
+/// Relayed request of a client or another node.
+struct ControlRequest {
+  enum class Kind { kCheckpoint, kCheckpointAndStop, kStop };
+  Kind kind = Kind::kCheckpoint;
+  std::string id;
+};
+
+}  // namespace lr::launcher

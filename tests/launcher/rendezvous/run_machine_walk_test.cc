@@ -1,0 +1,212 @@
+// Random walks through the run machine: nodes that say whatever they like, whenever they like, and
+// sometimes disappear. What must hold on every step of every walk is checked here; the stories are
+// in run_machine_test.cc.
+#include <random>
+#include <set>
+
+#include "tests/launcher/rendezvous/run_scene.h"
+
+namespace lr::launcher::testing {
+namespace {
+
+struct WalkNode {
+  int64_t go_epoch = 0;  ///< the newest epoch this node was told to start
+  int64_t assigned_epoch = 0;
+  bool refused = false;
+  bool closed = false;
+};
+
+class Walk {
+ public:
+  explicit Walk(uint32_t seed)
+      : random_(seed),
+        nodes_(Draw(1, 4)),
+        machine_({.run_id = "run", .nodes = nodes_, .strict_ranks = Draw(0, 1) == 1}, {}, now_) {}
+
+  void Run() {
+    for (int step = 0; step < 400 && machine_.state() != RunState::kClosed; ++step) {
+      Step();
+    }
+    // Whatever happened: left alone, the run ends or waits for somebody it can name.
+    for (int second = 0; second < 700 && machine_.state() != RunState::kClosed; ++second) {
+      now_ += std::chrono::seconds(1);
+      Take(machine_.Tick(now_));
+      CheckStep();
+    }
+    if (machine_.state() == RunState::kClosed) {
+      EXPECT_TRUE(machine_.outcome().has_value());
+      EXPECT_FALSE(machine_.outcome()->reason.empty());
+    } else {  // only the host's own node, which cannot fall silent, may be waited for
+      EXPECT_THAT(machine_.WaitingFor(), ::testing::Not(::testing::IsEmpty()));
+      EXPECT_TRUE(local_joined_);
+      Take(machine_.StreamLost(1, "the end of the walk", now_));
+      EXPECT_EQ(machine_.state(), RunState::kClosed) << machine_.WaitingFor();
+    }
+  }
+
+ private:
+  int Draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+
+  MemberId AnyNode() { return Draw(1, nodes_ + 1); }
+
+  int64_t AnyEpoch() { return machine_.epoch() - (Draw(0, 9) == 0 ? 1 : 0); }
+
+  void Step() {
+    now_ += std::chrono::milliseconds(Draw(0, 300));
+    const MemberId node = AnyNode();
+    switch (Draw(0, 12)) {
+      case 0:
+        Take(machine_.Tick(now_));
+        break;
+      case 1:
+        if (Draw(0, 5) == 0) {
+          gone_.insert(node);
+          Take(machine_.StreamLost(node, "cut", now_));
+        }
+        break;
+      case 2:
+      case 3:
+        Join(node);
+        break;
+      case 4:
+        Say(node, Reserved{AnyEpoch(), "10.0.0.1", 4000, Draw(0, 30) == 0 ? "busy" : ""});
+        break;
+      case 5:
+      case 6:
+        Say(node, Ack{AnyEpoch(), Draw(0, 40) == 0 ? "no route" : ""});
+        break;
+      case 7:
+        Say(node, Beat{});
+        break;
+      case 8:
+      case 9:
+        End(node);
+        break;
+      case 10:
+        Say(node, Stopped{AnyEpoch()});
+        break;
+      case 11:
+        if (Draw(0, 20) == 0) {
+          Say(node, StopRequest{{StopReason::kSignal, "signal", 15}});
+        } else {
+          Say(node, ControlAsk{{ControlRequest::Kind::kCheckpoint, "r"}});
+        }
+        break;
+      default:
+        if (Draw(0, 20) == 0) {
+          Say(node, Bye{"enough"});
+        }
+    }
+    CheckStep();
+  }
+
+  void Join(MemberId node) {
+    if (gone_.contains(node)) {
+      return;  // ids are never used again
+    }
+    Hello hello;
+    hello.identity = MakeNode("host" + std::to_string(node), static_cast<int>(node) - 1);
+    hello.local = node == 1;
+    local_joined_ = local_joined_ || hello.local;
+    Say(node, hello);
+  }
+
+  void End(MemberId node) {
+    WorkerEnding ending;
+    ending.rank = Draw(0, 2 * nodes_ - 1);
+    ending.exit_code = Draw(0, 30) == 0 ? 3 : 0;
+    ending.stopped_by_us = machine_.state() == RunState::kStopping && Draw(0, 1) == 0;
+    Say(node, Ended{AnyEpoch(), ending});
+  }
+
+  void Say(MemberId node, NodeMessage message) {
+    if (const Ack* ack = std::get_if<Ack>(&message)) {
+      if (ack->epoch == machine_.epoch() && ack->epoch == sent_[node].assigned_epoch) {
+        acked_[ack->epoch].insert(node);
+      }
+    }
+    Take(machine_.Handle(node, message, now_));
+  }
+
+  void Take(const RunActions& actions) {
+    for (const RunAction& action : actions) {
+      EXPECT_FALSE(action.reason.empty());
+      if (action.kind == RunAction::Kind::kSend) {
+        std::visit([&](const auto& message) { Got(action.member, message); }, *action.message);
+      }
+    }
+  }
+
+  template <typename T>
+  void Got(MemberId /*node*/, const T& /*message*/) {}
+
+  void Got(MemberId node, const Assign& assign) {
+    EXPECT_GT(assign.assignment.epoch, sent_[node].go_epoch);
+    sent_[node].assigned_epoch = assign.assignment.epoch;
+    members_[assign.assignment.epoch].insert(node);
+    EXPECT_EQ(static_cast<int>(assign.assignment.nodes.size()), nodes_);
+    EXPECT_EQ(assign.assignment.world_size, 2 * nodes_);
+  }
+
+  void Got(MemberId node, const Go& go) {
+    EXPECT_EQ(go.epoch, machine_.epoch());
+    EXPECT_EQ(go.epoch, sent_[node].assigned_epoch) << "started without its part of the plan";
+    EXPECT_TRUE(ran_.empty() || ran_ == std::set{go.epoch}) << "two epochs ran";
+    ran_.insert(go.epoch);
+    sent_[node].go_epoch = go.epoch;
+    EXPECT_EQ(acked_[go.epoch], members_[go.epoch]) << "started before everybody had accepted";
+  }
+
+  void Got(MemberId node, const Stop& stop) {
+    EXPECT_EQ(stop.epoch, sent_[node].go_epoch);
+    EXPECT_FALSE(stop.order.text.empty());
+  }
+
+  void Got(MemberId node, const Closed& closed) {
+    EXPECT_FALSE(sent_[node].closed) << "closed twice";
+    sent_[node].closed = true;
+    EXPECT_EQ(closed.outcome.succeeded, closed.outcome.exit_code == 0);
+  }
+
+  void Got(MemberId node, const Refused& refused) {
+    EXPECT_FALSE(sent_[node].closed);
+    EXPECT_FALSE(refused.text.empty());
+    EXPECT_TRUE(refused.exit_code == 75 || refused.exit_code == 76 || refused.exit_code == 143);
+    sent_[node] = {};
+  }
+
+  /// The state never goes back once workers run, and the reason to wait is always known.
+  void CheckStep() {
+    const RunState state = machine_.state();
+    EXPECT_EQ(machine_.WaitingFor().empty(), state == RunState::kClosed);
+    if (last_ >= RunState::kRunning) {
+      EXPECT_GE(state, last_);
+    }
+    last_ = state;
+  }
+
+  std::mt19937 random_;
+  int nodes_;
+  Instant now_{0};
+  RunMachine machine_;
+  RunState last_ = RunState::kOpen;
+  bool local_joined_ = false;
+  std::map<MemberId, WalkNode> sent_;
+  std::map<int64_t, std::set<MemberId>> members_;
+  std::map<int64_t, std::set<MemberId>> acked_;
+  std::set<int64_t> ran_;
+  std::set<MemberId> gone_;
+};
+
+TEST(RunMachineWalkTest, InvariantsHoldOnEveryWalk) {
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    SCOPED_TRACE(seed);
+    Walk(seed).Run();
+    if (::testing::Test::HasFailure()) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lr::launcher::testing
