@@ -192,7 +192,9 @@ class VideoDecoder::Impl {
   Status MoveTo(double seconds) {
     constexpr double kNear = 1.0;  // decoding forward is cheaper than a seek for about this long
     const bool ahead = started_ && !ended_ && seconds >= now_ - 1e-9 && seconds - now_ < kNear;
-    const bool is_present = started_ && before_ <= seconds && seconds <= now_;
+    // Between the two neighbours at hand; right after a seek there is only one.
+    const bool is_present =
+        started_ && std::isfinite(before_) && before_ <= seconds && seconds <= now_;
     if (ahead || is_present) {
       return {};
     }
