@@ -1,5 +1,6 @@
 """Several nodes, played by several launchers on the loopback address."""
 import json
+import signal
 import time
 import unittest
 
@@ -79,6 +80,15 @@ class Nodes(LaunchTest):
         self.assertIn("arguments", err)
         first.terminate()
         first.communicate()
+
+    def test_signal_during_the_rendezvous(self):
+        process = self.start("--nnodes=2", "--node-rank=0", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "/bin/true")
+        time.sleep(0.5)
+        self.assertIsNone(process.poll())
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        self.finish(process, 130)
+        self.assertLess(time.monotonic() - start, 2.0)
 
     def test_lost_launcher_ends_the_run_on_the_others(self):
         endpoint = f"127.0.0.1:{free_port()}"
