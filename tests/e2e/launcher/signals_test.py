@@ -85,15 +85,17 @@ class Signals(LaunchTest):
         process = self.start_shell("touch ready$RANK; i=0; while ! [ -e go ]; do i=$((i+1)); echo $i > count$RANK; sleep 0.02; done",
                                    preexec_fn=os.setsid)
         self.wait_ready(2, process)
+        count = lambda: (self.folder / "count1").read_text() if (self.folder / "count1").exists() else ""
+        self.assertTrue(wait_until(lambda: count() != "", 5))
         state = lambda: pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         process.send_signal(signal.SIGTSTP)
         self.assertTrue(wait_until(lambda: state() == "T", 5))
         time.sleep(0.1)
-        before = (self.folder / "count1").read_text()
+        before = count()
         time.sleep(0.2)
-        self.assertEqual((self.folder / "count1").read_text(), before)
+        self.assertEqual(count(), before)
         process.send_signal(signal.SIGCONT)
-        self.assertTrue(wait_until(lambda: (self.folder / "count1").read_text() not in (before, ""), 5))
+        self.assertTrue(wait_until(lambda: count() not in (before, ""), 5))
         (self.folder / "go").touch()
         self.finish(process, 0)
 
