@@ -41,6 +41,18 @@ int ExitCodeOf(const Status& status) {
   }
 }
 
+std::string_view KindName(ControlRequest::Kind kind) {
+  switch (kind) {
+    case ControlRequest::Kind::kCheckpoint:
+      return "checkpoint";
+    case ControlRequest::Kind::kCheckpointAndStop:
+      return "checkpoint and stop";
+    case ControlRequest::Kind::kStop:
+      return "stop";
+  }
+  return "";
+}
+
 }  // namespace
 
 App::App(boost::asio::io_context& loop,
@@ -138,6 +150,7 @@ void App::OnGo(int64_t epoch) {
   }
   phase_ = RunPhase::kWorking;
   PrepareDirectories();
+  StartReport();
   const NodeAssignment& own = OwnNode(*assignment_, facts_.node_id);
   if (own.first_rank == 0) {
     membership_->ReleaseWorkerPort();
@@ -152,6 +165,22 @@ void App::OnGo(int64_t epoch) {
           .ended = [this](const WorkerEnding& ending) { OnWorkerEnded(ending); },
           .gone = [this](const std::vector<ProcessInfo>& left) { OnWorkersGone(left); }});
   group_->Start(MakeWorkerSpecs(plan_, *assignment_, node_, facts_.environment));
+  for (int local_rank = 0; observer_ && local_rank < own.local_size; ++local_rank) {
+    if (const pid_t pid = group_->pid(local_rank); pid > 0) {
+      observer_->WorkerStarted(own.first_rank + local_rank, pid);
+    }
+  }
+}
+
+void App::Observe() {
+  if (doors_.observe) {
+    observer_ = doors_.observe(loop_,
+                               {.plan = plan_,
+                                .assignment = *assignment_,
+                                .node_id = facts_.node_id,
+                                .directory = run_directory_,
+                                .request = [this](const ControlRequest& asked) { Ask(asked); }});
+  }
 }
 
 void App::PrepareDirectories() {
@@ -170,6 +199,27 @@ void App::PrepareDirectories() {
   node_.attempt_dir = *folder;
 }
 
+void App::StartReport() {
+  report_ = std::make_unique<RunReport>(
+      loop_,
+      RunReport::Requests{
+          .checkpoint = [this](ControlRequest::Kind kind) { RequestCheckpoint(kind); },
+          .cancel =
+              [this](const std::string& reason) {
+                StopRun({.reason = StopReason::kCancelled,
+                         .text = "cancelled: " + reason,
+                         .signal = SIGTERM});
+              },
+          .workers =
+              [this] { return service_ ? service_->progress() : std::map<int, WorkerProgress>(); },
+          .warn =
+              [this](const std::string& text) {
+                boost::asio::post(loop_, [this, text] { Say("warning: " + text); });
+              }});
+  const std::string socket = service_ ? fmt::format("{}.ctl", node_.control_socket) : std::string();
+  report_->Started(plan_, *assignment_, facts_.node_id, run_directory_, socket);
+}
+
 void App::ServeWorkers() {
   if (!plan_.program.native) {
     return;
@@ -179,7 +229,12 @@ void App::ServeWorkers() {
   if (folder.ok()) {
     const std::string path =
         fmt::format("{}/w-{}.sock", *folder, facts_.node_id.substr(0, kSocketNameDigits));
-    auto service = doors_.serve_workers(loop_, path, {.progress = [](const WorkerProgress&) {}});
+    auto service =
+        doors_.serve_workers(loop_, path, {.progress = [this](const WorkerProgress& now) {
+                               if (report_) {
+                                 report_->Progress(now);
+                               }
+                             }});
     status = service.status();
     if (service.ok()) {
       service_ = std::move(service).value();
@@ -201,14 +256,19 @@ void App::OnWorkerEnded(const WorkerEnding& ending) {
       reported.message = progress->second.failure;
     }
   }
+  report_->Ended(reported);
   membership_->ReportEnded(assignment_->epoch, reported);
+  if (observer_) {
+    observer_->WorkerEnded(reported);
+  }
   if (!ending.succeeded() && phase_ == RunPhase::kWorking) {  // the host is not waited for
-    Say(fmt::format("rank {} (local rank {}, pid {}) ended with {}{}",
-                    ending.rank,
-                    ending.local_rank,
-                    ending.pid,
-                    DescribeEnding(ending),
-                    group_->running() > 0 ? "; stopping the others" : ""));
+    const std::string text = fmt::format("rank {} (local rank {}, pid {}) ended with {}",
+                                         ending.rank,
+                                         ending.local_rank,
+                                         ending.pid,
+                                         DescribeEnding(ending));
+    Say(text + (group_->running() > 0 ? "; stopping the others" : ""));
+    Decide("stop", text);
     StopWorkers(StopReason::kWorkerFailed, SIGTERM);
   }
 }
@@ -216,6 +276,8 @@ void App::OnWorkerEnded(const WorkerEnding& ending) {
 void App::OnStop(const StopOrder& order) {
   if (phase_ == RunPhase::kWorking) {
     Say(fmt::format("stopping: {}", order.text));
+    Decide("stop", order.text);
+    report_->Stopping(order.text);
   }
   if (group_) {
     StopWorkers(order.reason, order.signal);
@@ -249,13 +311,12 @@ void App::OnWorkersGone(const std::vector<ProcessInfo>& leftover) {
 
 void App::OnRequest(const ControlRequest& request) {
   if (request.kind == ControlRequest::Kind::kStop) {
-    return StopRun({.reason = StopReason::kCancelled,
-                    .text = fmt::format("request {}", request.id),
-                    .signal = SIGTERM});
+    return Ask(request);
   }
   if (!group_ || phase_ != RunPhase::kWorking) {
     return;
   }
+  Decide("request", fmt::format("{} of {}", KindName(request.kind), request.id));
   if (!service_ || service_->Send(request) == 0) {  // not attached (yet): the signal says the same
     ForwardUserSignal(request.kind == ControlRequest::Kind::kCheckpoint ? SIGUSR1 : SIGUSR2);
   }
@@ -281,9 +342,9 @@ void App::OnSignal(int signal) {
       Say(decision.reason);
       return Finish(128 + signal);
     case SignalAction::kCheckpoint:
-      return RequestCheckpoint(ControlRequest::Kind::kCheckpoint);
+      return AskFor(ControlRequest::Kind::kCheckpoint, signal);
     case SignalAction::kCheckpointAndStop:
-      return RequestCheckpoint(ControlRequest::Kind::kCheckpointAndStop);
+      return AskFor(ControlRequest::Kind::kCheckpointAndStop, signal);
     case SignalAction::kForward:
       return ForwardUserSignal(signal);
     case SignalAction::kSuspend:
@@ -330,9 +391,25 @@ void App::ForwardUserSignal(int signal) {
   }
 }
 
-void App::RequestCheckpoint(ControlRequest::Kind kind) {
-  membership_->RequestControl(
-      {.kind = kind, .id = fmt::format("{}-{}", facts_.host_name, ++requests_)});
+void App::AskFor(ControlRequest::Kind kind, int signal) {
+  Ask({.kind = kind,
+       .id = fmt::format("{}-{}-{}", SignalName(signal), facts_.host_name, ++requests_)});
+}
+
+/// To all nodes through the host; it comes back here as OnRequest() or OnStop().
+void App::Ask(const ControlRequest& request) {
+  if (request.kind != ControlRequest::Kind::kStop) {
+    return membership_->RequestControl(request);
+  }
+  StopRun({.reason = StopReason::kCancelled,
+           .text = fmt::format("request {}", request.id),
+           .signal = SIGTERM});
+}
+
+void App::Decide(const std::string& what, const std::string& reason) {
+  if (observer_) {
+    observer_->Decided(what, reason);
+  }
 }
 
 // ---- the end
@@ -358,6 +435,12 @@ void App::OnRefused(int exit_code, const std::string& text) {
 void App::ExplainOutcome() {
   const ExitPlan exit = DecideExit(*outcome_, Context(), plan_.fold_exit_code);
   console_.Say(exit.text);
+  if (observer_) {
+    observer_->Over(*outcome_, exit.code);
+  }
+  if (report_) {
+    report_->Closed(*outcome_);
+  }
   const auto error_file = facts_.environment.find("TORCHELASTIC_ERROR_FILE");
   if (outcome_->root_cause && error_file != facts_.environment.end()) {
     if (const Status written = WriteErrorFile(error_file->second, *outcome_->root_cause);

@@ -19,6 +19,8 @@
 #include "launcher/plan/signal_plan.h"
 #include "launcher/plan/worker_variables.h"
 #include "launcher/rendezvous/membership.h"
+#include "launcher/run_observer.h"
+#include "launcher/run_report.h"
 #include "launcher/signal_watch.h"
 #include "launcher/supervise/console.h"
 #include "launcher/supervise/sweeper.h"
@@ -35,6 +37,7 @@ struct Doors {
   std::function<Result<std::unique_ptr<WorkerService>>(
       boost::asio::io_context&, const std::string& socket_path, WorkerService::Events)>
       serve_workers;
+  MakeObserver observe;  ///< may be empty
 };
 
 /// This launcher among others.
@@ -77,11 +80,15 @@ class App {
 
   void LeaveJoin(int signal, const std::string& reason);
   void StopRun(const StopOrder& order);
+  void Ask(const ControlRequest& request);
+  void Observe();
+  void Decide(const std::string& what, const std::string& reason);
   void StopWorkers(StopReason reason, int signal);
   void ForwardUserSignal(int signal);
-  void RequestCheckpoint(ControlRequest::Kind kind);
+  void AskFor(ControlRequest::Kind kind, int signal);
   void ServeWorkers();
   void PrepareDirectories();
+  void StartReport();
   void ExplainOutcome();
   FailureContext Context() const;
   void Say(const std::string& text);
@@ -99,6 +106,8 @@ class App {
   std::string run_directory_;
   std::unique_ptr<SignalWatch> signals_;
   std::unique_ptr<WorkerService> service_;
+  std::unique_ptr<RunObserver> observer_;
+  std::unique_ptr<RunReport> report_;  ///< from go on
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<Membership> membership_;
   boost::asio::steady_timer leave_timer_;

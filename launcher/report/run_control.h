@@ -1,0 +1,47 @@
+#pragma once
+/// The control socket of a run (run.proto): what lr-ctl asks a running lr-launch. Reactors only
+/// decode and post; answers are given on the event loop. Served on any node of the run.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+#include "common/base/status.h"
+#include "common/io/json.h"
+#include "launcher/native/worker_service.h"
+
+namespace lr::launcher {
+
+/// How a requested checkpoint went.
+struct CheckpointResult {
+  std::string state;  ///< requested, complete, failed
+  int64_t step = 0;
+  std::string directory;
+  std::string reason;
+};
+
+class RunControl {
+ public:
+  /// All called on the loop.
+  struct Handlers {
+    std::function<Json()> record;
+    std::function<std::map<int, WorkerProgress>()> workers;
+    /// Asks for a checkpoint; `done` is called once, now or when it is complete or has failed.
+    std::function<void(bool stop, bool wait, std::function<void(const CheckpointResult&)> done)>
+        checkpoint;
+    std::function<void(const std::string& reason)> cancel;
+  };
+
+  /// Serves on `socket_path` (0600), which is removed at the end. Calls that are still open then
+  /// are answered kUnavailable.
+  static Result<std::unique_ptr<RunControl>> Start(boost::asio::io_context& loop,
+                                                   const std::string& socket_path,
+                                                   Handlers handlers);
+
+  virtual ~RunControl() = default;
+};
+
+}  // namespace lr::launcher

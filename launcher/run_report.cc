@@ -1,0 +1,181 @@
+#include "launcher/run_report.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+#include "launcher/plan/first_failure.h"
+
+namespace lr::launcher {
+
+namespace {
+
+Json NodesToJson(const Assignment& assignment) {
+  Json nodes = Json::array();
+  for (const NodeAssignment& node : assignment.nodes) {
+    nodes.push_back({{"node_rank", node.node_rank},
+                     {"host", node.host_name},
+                     {"address", node.address},
+                     {"first_rank", node.first_rank},
+                     {"workers", node.local_size}});
+  }
+  return nodes;
+}
+
+}  // namespace
+
+RunReport::RunReport(boost::asio::io_context& loop, Requests requests)
+    : loop_(loop), requests_(std::move(requests)) {}
+
+void RunReport::Started(const LaunchPlan& plan,
+                        const Assignment& assignment,
+                        const std::string& node_id,
+                        const std::string& directory,
+                        const std::string& control_socket) {
+  if (!directory.empty()) {
+    Result<std::unique_ptr<RunRecord>> record = RunRecord::Create(directory, requests_.warn);
+    if (record.ok()) {
+      record_ = std::move(record).value();
+    } else {
+      requests_.warn(record.status().message());
+    }
+  }
+  if (!control_socket.empty()) {
+    Result<std::unique_ptr<RunControl>> control = RunControl::Start(
+        loop_,
+        control_socket,
+        {.record = [this] { return record_ ? record_->Snapshot() : Json::object(); },
+         .workers = requests_.workers,
+         .checkpoint = [this](bool stop,
+                              bool wait,
+                              auto done) { RequestCheckpoint(stop, wait, std::move(done)); },
+         .cancel = requests_.cancel});
+    if (control.ok()) {
+      control_ = std::move(control).value();
+    } else {
+      requests_.warn(control.status().message());
+    }
+  }
+  Set({{"run_id", assignment.run_id},
+       {"state", "running"},
+       {"epoch", assignment.epoch},
+       {"attempt", assignment.attempt},
+       {"world_size", assignment.world_size},
+       {"master", fmt::format("{}:{}", assignment.master_addr, assignment.master_port)},
+       {"nodes", NodesToJson(assignment)},
+       {"node_id", node_id},
+       {"launcher_pid", getpid()},
+       {"program", plan.program.argv},
+       {"kind", plan.program.kind},
+       {"control_socket", control_ ? control_socket : ""},
+       {"started_unix", std::time(nullptr)}});
+  Event("started", {{"world_size", assignment.world_size}, {"epoch", assignment.epoch}});
+}
+
+void RunReport::Progress(const WorkerProgress& now) {
+  if (!now.output_dir.empty()) {
+    Set({{"output_dir", now.output_dir}});
+  }
+  if (now.checkpoint_step > last_checkpoint_ && !now.checkpoint_dir.empty()) {
+    last_checkpoint_ = now.checkpoint_step;
+    const Json checkpoint = {{"step", now.checkpoint_step}, {"directory", now.checkpoint_dir}};
+    Set({{"last_checkpoint", checkpoint}});
+    Event("checkpoint", checkpoint);
+  }
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const int64_t before =
+        it->reports_before.count(now.rank) > 0 ? it->reports_before[now.rank] : 0;
+    if (now.checkpoint_reports == before) {
+      ++it;
+      continue;
+    }
+    const auto done = std::move(it->done);
+    it = waiting_.erase(it);
+    if (now.checkpoint_error.empty()) {
+      done({"complete", now.checkpoint_step, now.checkpoint_dir, ""});
+    } else {
+      done({"failed", 0, "", now.checkpoint_error});
+    }
+  }
+}
+
+void RunReport::RequestCheckpoint(bool stop,
+                                  bool wait,
+                                  std::function<void(const CheckpointResult&)> done) {
+  Event("checkpoint_requested", {{"stop", stop}});
+  if (!record_ && !control_) {
+    return done({"failed", 0, "", "the run has not started"});
+  }
+  if (wait) {
+    Waiting waiting;
+    for (const auto& [rank, state] : requests_.workers()) {
+      waiting.reports_before[rank] = state.checkpoint_reports;
+    }
+    waiting.done = std::move(done);
+    waiting_.push_back(std::move(waiting));
+  }
+  requests_.checkpoint(stop ? ControlRequest::Kind::kCheckpointAndStop
+                            : ControlRequest::Kind::kCheckpoint);
+  if (!wait) {
+    done({"requested", 0, "", ""});
+  }
+}
+
+void RunReport::FailWaiting(const std::string& reason) {
+  for (Waiting& waiting : waiting_) {
+    waiting.done({"failed", 0, "", reason});
+  }
+  waiting_.clear();
+}
+
+void RunReport::Ended(const WorkerEnding& ending) {
+  Event("worker_ended",
+        {{"rank", ending.rank}, {"pid", ending.pid}, {"how", DescribeEnding(ending)}});
+}
+
+void RunReport::Stopping(const std::string& why) {
+  Set({{"state", "stopping"}});
+  Event("stopping", {{"reason", why}});
+}
+
+void RunReport::Closed(const RunOutcome& outcome) {
+  FailWaiting("the run ended before a checkpoint was complete");
+  Json fields = {{"state", outcome.succeeded ? "succeeded" : "failed"},
+                 {"exit_code", outcome.exit_code},
+                 {"reason", outcome.reason},
+                 {"ended_unix", std::time(nullptr)},
+                 {"control_socket", ""}};
+  if (outcome.root_cause) {
+    fields["root_cause"] = {{"rank", outcome.root_cause->rank},
+                            {"host", outcome.root_cause->host_name},
+                            {"how", DescribeEnding(*outcome.root_cause)}};
+  }
+  Json workers = Json::array();
+  for (const auto& [rank, state] : requests_.workers()) {
+    workers.push_back({{"rank", rank},
+                       {"step", state.step},
+                       {"total_steps", state.total_steps},
+                       {"loss", state.loss},
+                       {"goodbye", state.goodbye}});
+  }
+  fields["workers"] = std::move(workers);
+  Set(fields);
+  Event("closed", {{"exit_code", outcome.exit_code}, {"reason", outcome.reason}});
+  control_.reset();
+  if (record_) {
+    record_->Flush();
+  }
+}
+
+void RunReport::Set(const Json& fields) {
+  if (record_) {
+    record_->Set(fields);
+  }
+}
+
+void RunReport::Event(const std::string& name, const Json& fields) {
+  if (record_) {
+    record_->Event(name, fields);
+  }
+}
+
+}  // namespace lr::launcher

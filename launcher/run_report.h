@@ -1,0 +1,65 @@
+#pragma once
+/// What others may know of this run: keeps run.json and events.jsonl, answers lr-ctl, and follows
+/// requested checkpoints to their result. Owned by the App, on the event loop. A run whose record
+/// or socket cannot be made goes on without them (said once).
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+#include "launcher/native/worker_service.h"
+#include "launcher/plan/assignment.h"
+#include "launcher/plan/launch_plan.h"
+#include "launcher/report/run_control.h"
+#include "launcher/report/run_record.h"
+
+namespace lr::launcher {
+
+class RunReport {
+ public:
+  struct Requests {
+    std::function<void(ControlRequest::Kind)> checkpoint;  ///< asks all nodes' native workers
+    std::function<void(const std::string& reason)> cancel;
+    std::function<std::map<int, WorkerProgress>()> workers;
+    std::function<void(const std::string&)> warn;
+  };
+
+  RunReport(boost::asio::io_context& loop, Requests requests);
+
+  /// The workers are about to start. `directory` may be empty (no record), `control_socket` too.
+  void Started(const LaunchPlan& plan,
+               const Assignment& assignment,
+               const std::string& node_id,
+               const std::string& directory,
+               const std::string& control_socket);
+
+  void Progress(const WorkerProgress& now);
+  void Ended(const WorkerEnding& ending);
+  void Stopping(const std::string& why);
+
+  /// The last call; returns when the record is on disk.
+  void Closed(const RunOutcome& outcome);
+
+ private:
+  struct Waiting {
+    std::map<int, int64_t> reports_before;  ///< by rank
+    std::function<void(const CheckpointResult&)> done;
+  };
+
+  void RequestCheckpoint(bool stop, bool wait, std::function<void(const CheckpointResult&)> done);
+  void FailWaiting(const std::string& reason);
+  void Set(const Json& fields);
+  void Event(const std::string& name, const Json& fields);
+
+  boost::asio::io_context& loop_;
+  Requests requests_;
+  std::unique_ptr<RunRecord> record_;
+  std::unique_ptr<RunControl> control_;
+  std::list<Waiting> waiting_;
+  int64_t last_checkpoint_ = -1;
+};
+
+}  // namespace lr::launcher

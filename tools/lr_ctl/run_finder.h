@@ -1,0 +1,35 @@
+#pragma once
+/// Finds the runs of this user on this machine, from the records that their lr-launch keeps. Reads
+/// only; one thread.
+
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/contract/worker_environment.h"
+#include "common/io/json.h"
+
+namespace lr {
+
+struct FoundRun {
+  std::string directory;
+  Json record;         ///< run.json
+  bool alive = false;  ///< its lr-launch still exists
+
+  std::string run_id() const;
+
+  /// "running", "stopping", "succeeded", "failed"; "lost" when the record says running but nobody
+  /// is.
+  std::string state() const;
+
+  std::string control_socket() const;
+};
+
+/// Newest first. A record that cannot be read is left out.
+std::vector<FoundRun> FindRuns(const EnvironmentReader& environment);
+
+/// The run meant by an id, a unique prefix of one, or a run directory; with an empty `what` the
+/// only one that is alive. Errors list the candidates.
+Result<FoundRun> FindRun(const std::string& what, const EnvironmentReader& environment);
+
+}  // namespace lr
