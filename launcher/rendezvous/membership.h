@@ -42,6 +42,8 @@ class Membership {
     std::function<void(const RunOutcome&)> closed;       ///< the run is over; last event
     std::function<void(int exit_code, const std::string& text)>
         refused;  ///< join failed (75, 76); last event
+    /// On the node that serves: each decision with its reason, for the event log; may be empty.
+    std::function<void(const std::string& decision)> note = nullptr;
   };
 
   /// Joins as `identity`; serves as host when this node owns the endpoint. `loop` must

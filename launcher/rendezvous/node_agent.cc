@@ -1,5 +1,6 @@
 #include "launcher/rendezvous/node_agent.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -282,9 +283,11 @@ std::string NodeAgent::JoinTimeoutText() const {
                                  endpoint_.host,
                                  endpoint_.join_timeout.count(),
                                  last_waiting_.empty() ? "no answer" : last_waiting_);
-  if (IsLoopback(endpoint_.host)) {
-    text += fmt::format("; {} is this machine alone: nodes on other machines cannot meet there",
-                        endpoint_.host);
+  if (!facts_->resolved.empty() && std::ranges::all_of(facts_->resolved, IsLoopback)) {
+    text += fmt::format(
+        "; {} is {} here, this machine alone: nodes on other machines cannot meet there",
+        endpoint_.host,
+        facts_->resolved.front());
   }
   return text;
 }

@@ -1,0 +1,122 @@
+"""Two machines on one: network namespaces joined by a veth pair, each with its own host name.
+
+Made once per test class and removed with it. Where namespaces cannot be made (no CAP_SYS_ADMIN, no `ip`) the tests are skipped and
+say why.
+"""
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+LAUNCH = Path(os.environ.get("LR_BIN", "build/release/bin")) / "lr-launch"
+TIMEOUT_S = 30
+ADDRESSES = ("10.213.77.1", "10.213.77.2")
+STORE_PORT = 29500
+
+
+def ip(*words):
+    return subprocess.run(["ip", *words], capture_output=True, text=True, timeout=10)
+
+
+def why_not():
+    """None, or the reason why there cannot be two namespaces here."""
+    if shutil.which("ip") is None:
+        return "the command `ip` (iproute2) is missing"
+    name = f"lr-try-{os.getpid()}"
+    made = ip("netns", "add", name)
+    if made.returncode != 0:
+        return f"`ip netns add` is impossible here: {made.stderr.strip()}"
+    ip("netns", "del", name)
+    return None
+
+
+class Node:
+    """One lr-launch in one namespace; output goes to files, so that no pipe can fill up."""
+
+    def __init__(self, namespace, host_name, folder, arguments, environment):
+        self.out, self.err = folder / f"{host_name}-{time.monotonic_ns()}.out", folder / f"{host_name}-{time.monotonic_ns()}.err"
+        rename = 'echo "$1" > /proc/sys/kernel/hostname; shift; exec "$@"'
+        command = ["ip", "netns", "exec", namespace, "unshare", "--uts", "sh", "-c", rename, "sh", host_name, str(LAUNCH), *arguments]
+        with open(self.out, "w") as out, open(self.err, "w") as err:
+            self.process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=environment)
+
+    def wait(self, timeout=TIMEOUT_S):
+        return self.process.wait(timeout)
+
+    def running(self):
+        return self.process.poll() is None
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+
+    def stdout(self):
+        return self.out.read_text()
+
+    def stderr(self):
+        return self.err.read_text()
+
+
+class TwoNodesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        reason = why_not()
+        if reason is not None:
+            raise unittest.SkipTest(reason)
+        cls.namespaces = [f"lr-{os.getpid()}-{side}" for side in "ab"]
+        ends = [f"lr{os.getpid() % 100000}{side}" for side in "ab"]
+        steps = [["netns", "add", name] for name in cls.namespaces]
+        steps.append(["link", "add", ends[0], "netns", cls.namespaces[0], "type", "veth", "peer", "name", ends[1], "netns", cls.namespaces[1]])
+        for name, end, address in zip(cls.namespaces, ends, ADDRESSES):
+            steps += [["-n", name, "addr", "add", f"{address}/24", "dev", end], ["-n", name, "link", "set", end, "up"],
+                      ["-n", name, "link", "set", "lo", "up"]]
+        cls.ends = ends
+        for step in steps:
+            done = ip(*step)
+            if done.returncode != 0:
+                cls.tearDownClass()
+                raise unittest.SkipTest(f"`ip {' '.join(step)}` failed: {done.stderr.strip()}")
+
+    @classmethod
+    def tearDownClass(cls):
+        for name in cls.namespaces:
+            ip("netns", "del", name)
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="lr-netns-"))
+        self.nodes = []
+
+    def tearDown(self):
+        for node in self.nodes:
+            if node.running():
+                node.kill()
+                node.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self, machine, script, *options, nnodes=2, nproc=2, node_rank=None, host=None):
+        """lr-launch on machine 0 or 1; the workers run `script` in sh."""
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("PET_", "SLURM_", "ACCELERATE_", "TORCHELASTIC_"))}
+        environment["XDG_STATE_HOME"] = environment["XDG_RUNTIME_DIR"] = str(self.folder / f"state{machine}")
+        environment["OMP_NUM_THREADS"] = "1"
+        arguments = [f"--nnodes={nnodes}", f"--nproc-per-node={nproc}", f"--rdzv-endpoint={host or ADDRESSES[0]}:{STORE_PORT}"]
+        if node_rank is not None:
+            arguments.append(f"--node-rank={node_rank}")
+        node = Node(self.namespaces[machine], f"machine{'ab'[machine]}", self.folder,
+                    [*arguments, *options, "--no-python", "/bin/sh", "-c", script], environment)
+        self.nodes.append(node)
+        return node
+
+    def wait_for(self, condition, what, timeout=TIMEOUT_S):
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                texts = "".join(f"\n--- {node.err.name}\n{node.stderr()}" for node in self.nodes)
+                self.fail(f"{what} did not happen within {timeout} s{texts}")
+            time.sleep(0.01)
+
+    def assert_code(self, node, code):
+        self.assertEqual(node.wait(), code, f"stdout:\n{node.stdout()}\nstderr:\n{node.stderr()}")
