@@ -70,6 +70,8 @@ class RunMachine {
 
   int64_t epoch() const { return assignment_.epoch; }
 
+  const std::string& run_id() const { return rules_.run_id; }
+
   /// Who or what the run waits for, in words; empty once CLOSED.
   std::string WaitingFor() const;
 

@@ -15,6 +15,18 @@
 namespace lr::launcher {
 namespace {
 
+constexpr size_t kMostFailures = 1000;  // told one by one; a run may have 131 072 ranks
+constexpr size_t kMostWordy = 16;       // with the program's own words
+
+/// What every node is told must fit into a message, however many ranks failed.
+void Bound(std::vector<WorkerEnding>& failures) {
+  failures.resize(std::min(failures.size(), kMostFailures));
+  for (size_t i = kMostWordy; i < failures.size(); ++i) {
+    failures[i].message.clear();
+    failures[i].last_lines.clear();
+  }
+}
+
 std::string Who(const WorkerEnding& ending) {
   return fmt::format("rank {} on node {} ({}) ended with {}",
                      ending.rank,
@@ -52,7 +64,9 @@ void RunMachine::StartCommit() {
     member.unreachable.clear();
     assignment_.nodes.push_back({.node_id = member.identity.node_id,
                                  .host_name = member.identity.host_name,
-                                 .address = member.address,
+                                 .address = member.identity.local_addr.empty()
+                                                ? member.address
+                                                : member.identity.local_addr,
                                  .node_rank = static_cast<int>(assignment_.nodes.size()),
                                  .local_size = member.identity.local_size,
                                  .first_rank = assignment_.world_size});
@@ -289,6 +303,7 @@ RunOutcome RunMachine::DecideOutcome() const {
   FirstFailure first = ChooseFirstFailure(std::move(endings));
   RunOutcome outcome;
   outcome.failures = std::move(first.failures);
+  Bound(outcome.failures);
   // S-14: what follows the loss of a node is its consequence; nobody saw how its own workers ended.
   const bool node_is_the_cause = !lost_.empty() && (stop_->reason == StopReason::kNodeLost ||
                                                     !first.root_cause || first.only_secondary);

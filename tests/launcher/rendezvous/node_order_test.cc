@@ -11,25 +11,33 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+OrderCandidate Node(std::optional<int> rank,
+                    const char* host,
+                    int arrival = 0,
+                    bool serves = false) {
+  return {rank, serves, host, arrival};
+}
+
+constexpr std::nullopt_t none = std::nullopt;
+
 TEST(NodeOrderTest, ExplicitRanksDecideWhenTheyAreOneEach) {
-  const NodeOrder order = OrderNodes({{.node_rank = 2}, {.node_rank = 0}, {.node_rank = 1}});
+  const NodeOrder order = OrderNodes({Node(2, "a"), Node(0, "b"), Node(1, "c")});
   EXPECT_THAT(order.order, ElementsAre(1, 2, 0));
   EXPECT_EQ(order.reason, "explicit node ranks");
   EXPECT_THAT(order.warning, IsEmpty());
 }
 
 TEST(NodeOrderTest, RanksThatAllWereLeftAtZeroAreIgnoredWithOneWarning) {
-  const NodeOrder order = OrderNodes({{.node_rank = 0, .host_name = "b", .join_order = 0},
-                                      {.node_rank = 0, .host_name = "a", .join_order = 1}});
+  const NodeOrder order = OrderNodes({Node(0, "b"), Node(0, "a")});
   EXPECT_THAT(order.order, ElementsAre(1, 0));
   EXPECT_THAT(order.warning, HasSubstr("not 0 to 1 once each"));
 }
 
 TEST(NodeOrderTest, ThenTheServingNodeThenNaturalNamesThenArrival) {
-  const NodeOrder order = OrderNodes({{.host_name = "node10", .join_order = 0},
-                                      {.host_name = "node2", .join_order = 1},
-                                      {.serves = true, .host_name = "node7", .join_order = 2},
-                                      {.host_name = "node2", .join_order = 3}});
+  const NodeOrder order = OrderNodes({Node(none, "node10", 0),
+                                      Node(none, "node2", 1),
+                                      Node(none, "node7", 2, true),
+                                      Node(none, "node2", 3)});
   EXPECT_THAT(order.order, ElementsAre(2, 1, 3, 0));
   EXPECT_THAT(order.warning, IsEmpty());
 }

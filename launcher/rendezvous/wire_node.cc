@@ -1,0 +1,154 @@
+/// wire.h, from the nodes to the host.
+
+#include <utility>
+
+#include "launcher/rendezvous/join_check.h"
+#include "launcher/rendezvous/wire.h"
+#include "launcher/rendezvous/wire_parts.h"
+
+namespace lr::launcher {
+namespace {
+
+using wire::CheckRange;
+
+constexpr int kMostPlanFields = 64;
+
+void Put(const Hello& hello, v1::NodeMessage& out) {
+  v1::NodeHello& part = *out.mutable_hello();
+  const NodeIdentity& node = hello.identity;
+  part.set_protocol(hello.protocol);
+  part.set_node_id(node.node_id);
+  part.set_run_id(node.run_id);
+  part.set_host_name(node.host_name);
+  part.set_pid(node.pid);
+  part.set_local_size(node.local_size);
+  part.set_min_nodes(node.min_nodes);
+  part.set_max_nodes(node.max_nodes);
+  if (node.node_rank) {
+    part.set_node_rank(*node.node_rank);
+  }
+  part.set_local_addr(node.local_addr);
+  part.set_program_name(node.program_name);
+  for (const auto& [name, value] : node.plan_digest) {
+    v1::PlanField& field = *part.add_plan();
+    field.set_name(name);
+    field.set_value(value);
+  }
+}
+
+Result<NodeMessage> Take(const v1::NodeHello& in) {
+  LR_TRY(CheckRange(
+      "size of the introduction", static_cast<int64_t>(in.ByteSizeLong()), 0, kLargestHello));
+  LR_TRY(CheckRange("number of plan fields", in.plan_size(), 0, kMostPlanFields));
+  LR_TRY(CheckRange("number of workers", in.local_size(), 0, kMaxRanks));
+  LR_TRY(CheckRange("smallest number of nodes", in.min_nodes(), 1, kMaxNodes));
+  LR_TRY(CheckRange("number of nodes", in.max_nodes(), in.min_nodes(), kMaxNodes));
+  Hello hello;
+  hello.protocol = in.protocol();
+  NodeIdentity& node = hello.identity;
+  node.node_id = in.node_id();
+  node.run_id = in.run_id();
+  node.host_name = in.host_name();
+  node.pid = in.pid();
+  node.local_size = in.local_size();
+  node.min_nodes = in.min_nodes();
+  node.max_nodes = in.max_nodes();
+  if (in.has_node_rank()) {
+    node.node_rank = in.node_rank();
+  }
+  node.local_addr = in.local_addr();
+  node.program_name = in.program_name();
+  for (const v1::PlanField& field : in.plan()) {
+    node.plan_digest.emplace_back(field.name(), field.value());
+  }
+  return NodeMessage(std::move(hello));
+}
+
+void Put(const Reserved& reserved, v1::NodeMessage& out) {
+  v1::NodeReserved& part = *out.mutable_reserved();
+  part.set_epoch(reserved.epoch);
+  part.set_address(reserved.address);
+  part.set_port(reserved.port);
+  part.set_problem(reserved.problem);
+}
+
+Result<NodeMessage> Take(const v1::NodeReserved& in) {
+  LR_TRY(CheckRange("port", in.port(), 0, wire::kLargestPort));
+  return NodeMessage(Reserved{in.epoch(), in.address(), in.port(), in.problem()});
+}
+
+void Put(const Ack& ack, v1::NodeMessage& out) {
+  out.mutable_ack()->set_epoch(ack.epoch);
+  out.mutable_ack()->set_problem(ack.problem);
+}
+
+void Put(const Beat& beat, v1::NodeMessage& out) {
+  out.mutable_beat()->set_sent_unix_ns(beat.sent_unix_ns);
+}
+
+void Put(const Ended& ended, v1::NodeMessage& out) {
+  out.mutable_ended()->set_epoch(ended.epoch);
+  wire::PutEnding(ended.ending, *out.mutable_ended()->mutable_ending());
+}
+
+Result<NodeMessage> Take(const v1::NodeEnded& in) {
+  LR_ASSIGN(WorkerEnding ending, wire::TakeEnding(in.ending()));
+  return NodeMessage(Ended{in.epoch(), std::move(ending)});
+}
+
+void Put(const Stopped& stopped, v1::NodeMessage& out) {
+  out.mutable_stopped()->set_epoch(stopped.epoch);
+}
+
+void Put(const StopRequest& request, v1::NodeMessage& out) {
+  wire::PutOrder(request.order, *out.mutable_stop());
+}
+
+void Put(const ControlAsk& ask, v1::NodeMessage& out) {
+  wire::PutRequest(ask.request, *out.mutable_request());
+}
+
+void Put(const Bye& bye, v1::NodeMessage& out) {
+  out.mutable_bye()->set_reason(bye.reason);
+}
+
+}  // namespace
+
+v1::NodeMessage ToWire(const NodeMessage& message) {
+  v1::NodeMessage out;
+  std::visit([&](const auto& body) { Put(body, out); }, message);
+  return out;
+}
+
+Result<NodeMessage> FromWire(const v1::NodeMessage& in) {
+  switch (in.kind_case()) {
+    case v1::NodeMessage::kHello:
+      return Take(in.hello());
+    case v1::NodeMessage::kReserved:
+      return Take(in.reserved());
+    case v1::NodeMessage::kAck:
+      return NodeMessage(Ack{in.ack().epoch(), in.ack().problem()});
+    case v1::NodeMessage::kBeat:
+      return NodeMessage(Beat{in.beat().sent_unix_ns()});
+    case v1::NodeMessage::kEnded:
+      return Take(in.ended());
+    case v1::NodeMessage::kStopped:
+      return NodeMessage(Stopped{in.stopped().epoch()});
+    case v1::NodeMessage::kStop: {
+      LR_ASSIGN(StopOrder order, wire::TakeOrder(in.stop()));
+      return NodeMessage(StopRequest{std::move(order)});
+    }
+    case v1::NodeMessage::kRequest: {
+      LR_ASSIGN(ControlRequest request, wire::TakeRequest(in.request()));
+      return NodeMessage(ControlAsk{std::move(request)});
+    }
+    case v1::NodeMessage::kBye:
+      return NodeMessage(Bye{in.bye().reason()});
+    case v1::NodeMessage::KIND_NOT_SET:
+      break;
+  }
+  return InvalidArgument("a message of a kind that protocol version {} does not know",
+                         kProtocolVersion);
+}
+
+}  // namespace lr::launcher
