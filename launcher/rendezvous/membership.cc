@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "launcher/rendezvous/local_link.h"
+#include "launcher/rendezvous/machine_addresses.h"
 #include "launcher/rendezvous/node_agent.h"
 #include "launcher/rendezvous/run_host.h"
+#include "launcher/rendezvous/searching_link.h"
 
 namespace lr::launcher {
 namespace {
@@ -12,8 +14,8 @@ namespace {
 /// Host and node in one process, nothing else: a standalone run.
 class StandaloneLink : public HostLink {
  public:
-  StandaloneLink(boost::asio::io_context& loop, RunRules rules, Events events)
-      : host_(loop, std::move(rules), RunTiming{}, nullptr),
+  StandaloneLink(boost::asio::io_context& loop, const SearchOptions& options, Events events)
+      : host_(loop, options.rules, options.timing, options.note),
         link_(MakeLocalLink(loop, host_, "127.0.0.1", std::move(events))) {}
 
   void Send(NodeMessage message) override { link_->Send(std::move(message)); }
@@ -23,23 +25,66 @@ class StandaloneLink : public HostLink {
   std::unique_ptr<HostLink> link_;
 };
 
+Status Check(const NodeIdentity& identity, const RendezvousEndpoint& endpoint) {
+  if (identity.min_nodes != identity.max_nodes) {
+    return Unimplemented("--nnodes={}:{}: a range of nodes is not supported, give one number",
+                         identity.min_nodes,
+                         identity.max_nodes);
+  }
+  if (endpoint.standalone != (identity.max_nodes == 1)) {
+    return InvalidArgument("a rendezvous of {} nodes {} be standalone",
+                           identity.max_nodes,
+                           endpoint.standalone ? "cannot" : "must");
+  }
+  if (identity.max_nodes < 1 || identity.max_nodes > kMaxNodes) {
+    return InvalidArgument("--nnodes={}: a run has 1 to {} nodes", identity.max_nodes, kMaxNodes);
+  }
+  if (!endpoint.standalone &&
+      (endpoint.host.empty() ||
+       CandidatePorts(endpoint.control_port, endpoint.worker_port).empty())) {
+    return InvalidArgument("worker port {} of '{}' leaves no port above it for the rendezvous",
+                           endpoint.worker_port,
+                           endpoint.host);
+  }
+  return {};
+}
+
+SearchOptions MakeOptions(const NodeIdentity& identity,
+                          const RendezvousEndpoint& endpoint,
+                          const Membership::Events& events) {
+  SearchOptions options;
+  options.host = endpoint.host;
+  options.ports = CandidatePorts(endpoint.control_port, endpoint.worker_port);
+  options.rules.run_id = identity.run_id;
+  options.rules.nodes = identity.max_nodes;
+  // The static rendezvous is the one whose endpoint is that of the workers.
+  options.rules.strict_ranks = endpoint.worker_port != 0;
+  options.timing.join = endpoint.join_timeout;
+  options.note = events.note;
+  return options;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Membership>> Membership::Start(boost::asio::io_context& loop,
                                                       NodeIdentity identity,
                                                       RendezvousEndpoint endpoint,
                                                       Events events) {
-  if (endpoint.standalone != (identity.max_nodes == 1)) {
-    return InvalidArgument("a rendezvous of {} nodes {} be standalone",
-                           identity.max_nodes,
-                           endpoint.standalone ? "cannot" : "must");
-  }
+  LR_TRY(Check(identity, endpoint));
   auto facts = std::make_shared<EndpointFacts>();
-  const RunRules rules{identity.run_id, identity.max_nodes, false};
+  const bool standalone = endpoint.standalone;
+  const SearchOptions options = MakeOptions(identity, endpoint, events);
+  if (!standalone) {
+    facts->own = OwnAddresses();
+  }
   auto agent = std::make_unique<NodeAgent>(
       loop, std::move(identity), std::move(endpoint), std::move(events), facts);
-  agent->Join([&loop, rules](HostLink::Events link_events) -> std::unique_ptr<HostLink> {
-    return std::make_unique<StandaloneLink>(loop, rules, std::move(link_events));
+  agent->Join([&loop, options, facts, standalone](
+                  HostLink::Events link_events) -> std::unique_ptr<HostLink> {
+    if (standalone) {
+      return std::make_unique<StandaloneLink>(loop, options, std::move(link_events));
+    }
+    return std::make_unique<SearchingLink>(loop, options, facts, std::move(link_events));
   });
   return std::unique_ptr<Membership>(std::move(agent));
 }
