@@ -165,22 +165,6 @@ void App::OnGo(int64_t epoch) {
           .ended = [this](const WorkerEnding& ending) { OnWorkerEnded(ending); },
           .gone = [this](const std::vector<ProcessInfo>& left) { OnWorkersGone(left); }});
   group_->Start(MakeWorkerSpecs(plan_, *assignment_, node_, facts_.environment));
-  for (int local_rank = 0; observer_ && local_rank < own.local_size; ++local_rank) {
-    if (const pid_t pid = group_->pid(local_rank); pid > 0) {
-      observer_->WorkerStarted(own.first_rank + local_rank, pid);
-    }
-  }
-}
-
-void App::Observe() {
-  if (doors_.observe) {
-    observer_ = doors_.observe(loop_,
-                               {.plan = plan_,
-                                .assignment = *assignment_,
-                                .node_id = facts_.node_id,
-                                .directory = run_directory_,
-                                .request = [this](const ControlRequest& asked) { Ask(asked); }});
-  }
 }
 
 void App::PrepareDirectories() {
@@ -203,7 +187,7 @@ void App::StartReport() {
   report_ = std::make_unique<RunReport>(
       loop_,
       RunReport::Requests{
-          .checkpoint = [this](ControlRequest::Kind kind) { RequestCheckpoint(kind); },
+          .checkpoint = [this](ControlRequest::Kind kind) { AskFor(kind, "lr-ctl"); },
           .cancel =
               [this](const std::string& reason) {
                 StopRun({.reason = StopReason::kCancelled,
@@ -258,9 +242,6 @@ void App::OnWorkerEnded(const WorkerEnding& ending) {
   }
   report_->Ended(reported);
   membership_->ReportEnded(assignment_->epoch, reported);
-  if (observer_) {
-    observer_->WorkerEnded(reported);
-  }
   if (!ending.succeeded() && phase_ == RunPhase::kWorking) {  // the host is not waited for
     const std::string text = fmt::format("rank {} (local rank {}, pid {}) ended with {}",
                                          ending.rank,
@@ -268,7 +249,7 @@ void App::OnWorkerEnded(const WorkerEnding& ending) {
                                          ending.pid,
                                          DescribeEnding(ending));
     Say(text + (group_->running() > 0 ? "; stopping the others" : ""));
-    Decide("stop", text);
+    report_->Stopping(text);
     StopWorkers(StopReason::kWorkerFailed, SIGTERM);
   }
 }
@@ -276,7 +257,6 @@ void App::OnWorkerEnded(const WorkerEnding& ending) {
 void App::OnStop(const StopOrder& order) {
   if (phase_ == RunPhase::kWorking) {
     Say(fmt::format("stopping: {}", order.text));
-    Decide("stop", order.text);
     report_->Stopping(order.text);
   }
   if (group_) {
@@ -327,6 +307,7 @@ void App::OnRequest(const ControlRequest& request) {
 void App::OnSignal(int signal) {
   const SignalDecision decision = DecideSignal(
       signal, {.phase = phase_, .native = plan_.program.native, .stop_signals = plan_.signals});
+  Decide("signal", decision.reason);
   switch (decision.action) {
     case SignalAction::kLeave:
       return LeaveJoin(signal, decision.reason);
@@ -342,9 +323,9 @@ void App::OnSignal(int signal) {
       Say(decision.reason);
       return Finish(128 + signal);
     case SignalAction::kCheckpoint:
-      return AskFor(ControlRequest::Kind::kCheckpoint, signal);
+      return AskFor(ControlRequest::Kind::kCheckpoint, SignalName(signal));
     case SignalAction::kCheckpointAndStop:
-      return AskFor(ControlRequest::Kind::kCheckpointAndStop, signal);
+      return AskFor(ControlRequest::Kind::kCheckpointAndStop, SignalName(signal));
     case SignalAction::kForward:
       return ForwardUserSignal(signal);
     case SignalAction::kSuspend:
@@ -380,6 +361,7 @@ void App::LeaveJoin(int signal, const std::string& reason) {
 /// Here at once and everywhere through the host.
 void App::StopRun(const StopOrder& order) {
   if (phase_ == RunPhase::kWorking) {
+    report_->Stopping(order.text);
     membership_->RequestStop(order);
     StopWorkers(order.reason, order.signal);
   }
@@ -391,9 +373,8 @@ void App::ForwardUserSignal(int signal) {
   }
 }
 
-void App::AskFor(ControlRequest::Kind kind, int signal) {
-  Ask({.kind = kind,
-       .id = fmt::format("{}-{}-{}", SignalName(signal), facts_.host_name, ++requests_)});
+void App::AskFor(ControlRequest::Kind kind, const std::string& who) {
+  Ask({.kind = kind, .id = fmt::format("{}-{}-{}", who, facts_.host_name, ++requests_)});
 }
 
 /// To all nodes through the host; it comes back here as OnRequest() or OnStop().
@@ -407,8 +388,8 @@ void App::Ask(const ControlRequest& request) {
 }
 
 void App::Decide(const std::string& what, const std::string& reason) {
-  if (observer_) {
-    observer_->Decided(what, reason);
+  if (report_) {
+    report_->Decided(what, reason);
   }
 }
 
@@ -435,9 +416,6 @@ void App::OnRefused(int exit_code, const std::string& text) {
 void App::ExplainOutcome() {
   const ExitPlan exit = DecideExit(*outcome_, Context(), plan_.fold_exit_code);
   console_.Say(exit.text);
-  if (observer_) {
-    observer_->Over(*outcome_, exit.code);
-  }
   if (report_) {
     report_->Closed(*outcome_);
   }

@@ -19,7 +19,6 @@
 #include "launcher/plan/signal_plan.h"
 #include "launcher/plan/worker_variables.h"
 #include "launcher/rendezvous/membership.h"
-#include "launcher/run_observer.h"
 #include "launcher/run_report.h"
 #include "launcher/signal_watch.h"
 #include "launcher/supervise/console.h"
@@ -37,7 +36,6 @@ struct Doors {
   std::function<Result<std::unique_ptr<WorkerService>>(
       boost::asio::io_context&, const std::string& socket_path, WorkerService::Events)>
       serve_workers;
-  MakeObserver observe;  ///< may be empty
 };
 
 /// This launcher among others.
@@ -81,11 +79,10 @@ class App {
   void LeaveJoin(int signal, const std::string& reason);
   void StopRun(const StopOrder& order);
   void Ask(const ControlRequest& request);
-  void Observe();
   void Decide(const std::string& what, const std::string& reason);
   void StopWorkers(StopReason reason, int signal);
   void ForwardUserSignal(int signal);
-  void AskFor(ControlRequest::Kind kind, int signal);
+  void AskFor(ControlRequest::Kind kind, const std::string& who);
   void ServeWorkers();
   void PrepareDirectories();
   void StartReport();
@@ -106,7 +103,6 @@ class App {
   std::string run_directory_;
   std::unique_ptr<SignalWatch> signals_;
   std::unique_ptr<WorkerService> service_;
-  std::unique_ptr<RunObserver> observer_;
   std::unique_ptr<RunReport> report_;  ///< from go on
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<Membership> membership_;

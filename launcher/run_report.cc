@@ -137,6 +137,10 @@ void RunReport::Stopping(const std::string& why) {
   Event("stopping", {{"reason", why}});
 }
 
+void RunReport::Decided(const std::string& what, const std::string& reason) {
+  Event(what, {{"reason", reason}});
+}
+
 void RunReport::Closed(const RunOutcome& outcome) {
   FailWaiting("the run ended before a checkpoint was complete");
   Json fields = {{"state", outcome.succeeded ? "succeeded" : "failed"},

@@ -40,6 +40,9 @@ class RunReport {
   void Ended(const WorkerEnding& ending);
   void Stopping(const std::string& why);
 
+  /// Another decision of this launcher, with its reason.
+  void Decided(const std::string& what, const std::string& reason);
+
   /// The last call; returns when the record is on disk.
   void Closed(const RunOutcome& outcome);
 

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "common/contract/foreign_environment.h"
+#include "common/io/atomic_file.h"
 #include "common/io/json.h"
 #include "tests/support/fake_membership.h"
 #include "tests/support/status_matchers.h"
@@ -301,6 +302,21 @@ TEST_F(AppTest, UserSignalNeverKillsAWorkerWithoutAHandler) {
   WhenReady([] { raise(SIGUSR1); });
   EXPECT_EQ(Run(Ready() + "exec sleep 0.3"), 0);
   EXPECT_THAT(text_, HasSubstr("SIGUSR1 is kept from the workers"));
+}
+
+TEST_F(AppTest, RecordTellsTheRunFromStartToEnd) {
+  plan_.local_size = 1;
+  EXPECT_EQ(Run("exit 7"), 7);
+  const std::string record = folder_ + "/logs/app-test_00aa11bb";
+  const auto run = ReadJsonFile(record + "/run.json");
+  ASSERT_THAT(run, ::lr::testing::IsOk());
+  EXPECT_EQ(run->at("run_id"), "app-test");
+  EXPECT_EQ(run->at("state"), "failed");
+  EXPECT_EQ(run->at("exit_code"), 7);
+  const auto events = ReadFile(record + "/events.jsonl");
+  ASSERT_THAT(events, ::lr::testing::IsOk());
+  EXPECT_THAT(*events,
+              AllOf(HasSubstr("worker_ended"), HasSubstr("stopping"), HasSubstr("closed")));
 }
 
 TEST_F(AppTest, RunWithoutAPlaceForItsRecordGoesOn) {
