@@ -1,0 +1,193 @@
+/// The part of the App from the workers' start to their end: endings, stops, requests, signals.
+
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "launcher/app.h"
+#include "launcher/plan/first_failure.h"
+
+namespace lr::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kLeaveWait{500};  // for the host to hear that we left
+
+std::string_view KindName(ControlRequest::Kind kind) {
+  switch (kind) {
+    case ControlRequest::Kind::kCheckpoint:
+      return "checkpoint";
+    case ControlRequest::Kind::kCheckpointAndStop:
+      return "checkpoint and stop";
+    case ControlRequest::Kind::kStop:
+      return "stop";
+  }
+  return "";
+}
+
+}  // namespace
+
+// ---- working
+
+void App::OnWorkerEnded(const WorkerEnding& ending) {
+  WorkerEnding reported = ending;
+  if (service_ && reported.message.empty()) {
+    const auto progress = service_->progress().find(ending.rank);
+    if (progress != service_->progress().end()) {
+      reported.message = progress->second.failure;
+    }
+  }
+  report_->Ended(reported);
+  membership_->ReportEnded(assignment_->epoch, reported);
+  if (!ending.succeeded() && phase_ == RunPhase::kWorking) {  // the host is not waited for
+    const std::string text = fmt::format("rank {} (local rank {}, pid {}) ended with {}",
+                                         ending.rank,
+                                         ending.local_rank,
+                                         ending.pid,
+                                         DescribeEnding(ending));
+    Say(text + (group_->running() > 0 ? "; stopping the others" : ""));
+    report_->Stopping(text);
+    StopWorkers(StopReason::kWorkerFailed, SIGTERM);
+  }
+}
+
+void App::OnStop(const StopOrder& order) {
+  if (phase_ == RunPhase::kWorking) {
+    Say(fmt::format("stopping: {}", order.text));
+    report_->Stopping(order.text);
+  }
+  if (group_) {
+    StopWorkers(order.reason, order.signal);
+  } else if (phase_ == RunPhase::kJoining && assignment_) {  // stopped between commit and go
+    phase_ = RunPhase::kClosing;
+    membership_->ReportStopped(assignment_->epoch);
+  }
+}
+
+void App::StopWorkers(StopReason reason, int signal) {
+  if (phase_ == RunPhase::kWorking) {
+    phase_ = RunPhase::kStopping;
+    group_->Stop(reason, signal);
+  }
+}
+
+void App::OnWorkersGone(const std::vector<ProcessInfo>& leftover) {
+  for (const ProcessInfo& process : leftover) {
+    Say(fmt::format("warning: process {} ({}) of this run cannot be killed; its state is {}",
+                    process.pid,
+                    process.command,
+                    process.state));
+  }
+  phase_ = RunPhase::kClosing;
+  if (outcome_) {
+    ExplainOutcome();
+    return;
+  }
+  membership_->ReportStopped(assignment_->epoch);
+}
+
+void App::OnRequest(const ControlRequest& request) {
+  if (request.kind == ControlRequest::Kind::kStop) {
+    return Ask(request);
+  }
+  if (!group_ || phase_ != RunPhase::kWorking) {
+    return;
+  }
+  Decide("request", fmt::format("{} of {}", KindName(request.kind), request.id));
+  if (!service_ || service_->Send(request) == 0) {  // not attached (yet): the signal says the same
+    ForwardUserSignal(request.kind == ControlRequest::Kind::kCheckpoint ? SIGUSR1 : SIGUSR2);
+  }
+}
+
+// ---- signals
+
+void App::OnSignal(int signal) {
+  const SignalDecision decision = DecideSignal(
+      signal, {.phase = phase_, .native = plan_.program.native, .stop_signals = plan_.signals});
+  Decide("signal", decision.reason);
+  switch (decision.action) {
+    case SignalAction::kLeave:
+      return LeaveJoin(signal, decision.reason);
+    case SignalAction::kStop:
+      Say(decision.reason);
+      return StopRun({.reason = StopReason::kSignal,
+                      .text = fmt::format("{} on {}", SignalName(signal), facts_.host_name),
+                      .signal = signal});
+    case SignalAction::kKill:
+      Say(decision.reason);
+      return group_->StopNow();
+    case SignalAction::kGiveUp:
+      Say(decision.reason);
+      return Finish(128 + signal);
+    case SignalAction::kCheckpoint:
+      return AskFor(ControlRequest::Kind::kCheckpoint, SignalName(signal));
+    case SignalAction::kCheckpointAndStop:
+      return AskFor(ControlRequest::Kind::kCheckpointAndStop, SignalName(signal));
+    case SignalAction::kForward:
+      return ForwardUserSignal(signal);
+    case SignalAction::kSuspend:
+      if (group_) {
+        group_->Broadcast(SIGSTOP);
+      }
+      return SuspendSelf();
+    case SignalAction::kBroadcast:
+      if (group_) {
+        group_->Broadcast(signal);
+      }
+      return;
+    case SignalAction::kNothing:
+      return Say(decision.reason);
+  }
+}
+
+/// Once more, or half a second later, the answer of the host is not waited for.
+void App::LeaveJoin(int signal, const std::string& reason) {
+  Say(reason);
+  phase_ = RunPhase::kClosing;
+  left_ = true;
+  exit_code_ = 128 + signal;
+  membership_->Leave(reason);
+  leave_timer_.expires_after(kLeaveWait);
+  leave_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) {
+      Finish(exit_code_);
+    }
+  });
+}
+
+/// Here at once and everywhere through the host.
+void App::StopRun(const StopOrder& order) {
+  if (phase_ == RunPhase::kWorking) {
+    report_->Stopping(order.text);
+    membership_->RequestStop(order);
+    StopWorkers(order.reason, order.signal);
+  }
+}
+
+void App::ForwardUserSignal(int signal) {
+  if (group_->ForwardHandled(signal) == 0) {
+    Say(fmt::format("{} is kept from the workers: none of them handles it", SignalName(signal)));
+  }
+}
+
+void App::AskFor(ControlRequest::Kind kind, const std::string& who) {
+  Ask({.kind = kind, .id = fmt::format("{}-{}-{}", who, facts_.host_name, ++requests_)});
+}
+
+/// To all nodes through the host; it comes back here as OnRequest() or OnStop().
+void App::Ask(const ControlRequest& request) {
+  if (request.kind != ControlRequest::Kind::kStop) {
+    return membership_->RequestControl(request);
+  }
+  StopRun({.reason = StopReason::kCancelled,
+           .text = fmt::format("request {}", request.id),
+           .signal = SIGTERM});
+}
+
+void App::Decide(const std::string& what, const std::string& reason) {
+  if (report_) {
+    report_->Decided(what, reason);
+  }
+}
+
+}  // namespace lr::launcher
