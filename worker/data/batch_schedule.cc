@@ -66,7 +66,7 @@ std::vector<std::string> ResumeWarnings(const Sharding& saved, const Sharding& c
     }
   };
   constexpr char kOffsetRight[] =
-      "epoch and offset are right, but which rank sees which sample is no longer exact";
+      "epoch and offset are right, but the run is not sample-exact any more";
   compare("data-parallel ranks", saved.world, current.world, kOffsetRight);
   compare("batch size", saved.batch_size, current.batch_size, kOffsetRight);
   compare("number of training frames",

@@ -61,7 +61,7 @@ class BatchSchedule {
     int64_t rank = 0;  ///< data-parallel rank
     uint64_t seed = 1000;
     bool shuffle = true;
-    ResumePosition start;
+    ResumePosition start = {};
   };
 
   /// Refuses sizes below 1, a rank outside the world, and more positions than the permutation

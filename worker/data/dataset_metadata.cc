@@ -10,6 +10,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// Far above any dataset; keeps sums of damaged frame numbers from overflowing.
+constexpr int64_t kMostFrames = int64_t{1} << 40;
+
 Result<std::vector<fs::path>> ParquetFilesBelow(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -116,7 +119,7 @@ Result<std::vector<EpisodeRecord>> ReadEpisodes(const fs::path& root, const Data
                                record.episode);
       }
       const Frame previous = all.empty() ? Frame{0} : all.back().to;
-      if (record.from < previous || record.to < record.from) {
+      if (record.from < previous || record.to < record.from || record.to.number > kMostFrames) {
         return InvalidArgument("'{}': episode {} claims frames {} to {}, after {}",
                                path.string(),
                                record.episode,

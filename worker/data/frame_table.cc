@@ -51,33 +51,75 @@ Result<std::vector<fs::path>> DataFiles(const DatasetMetadata& metadata,
   return files;
 }
 
+/// The columns of the data files that are read.
+std::vector<std::string> ColumnNames(const DatasetInfo& info) {
+  std::vector<std::string> names;
+  for (const auto& [key, feature] : info.features) {
+    if (KindOf(feature) != ColumnKind::kSkipped) {
+      names.push_back(key);
+    }
+  }
+  return names;
+}
+
+/// The row of `index` at which the episode's frames start, complete and in order; nullopt when they
+/// are in another file.
+Result<std::optional<int64_t>> FindEpisode(const std::vector<int64_t>& index,
+                                           const EpisodeRange& range) {
+  const auto first = std::lower_bound(index.begin(), index.end(), range.from.number);
+  if (first == index.end() || *first != range.from.number) {
+    return std::optional<int64_t>();
+  }
+  for (int64_t i = 0; i < range.length(); ++i) {
+    if (i >= index.end() - first || first[i] != range.from.number + i) {
+      return DataLoss("episode {}: frame {} of its frames {} to {} is not in its place",
+                      range.episode,
+                      range.from.number + i,
+                      range.from.number,
+                      range.to.number - 1);
+    }
+  }
+  return std::optional<int64_t>(first - index.begin());
+}
+
 }  // namespace
 
-void FrameTable::Allocate(const DatasetInfo& info, int64_t rows) {
-  for (const auto& [key, feature] : info.features) {
-    std::vector<int64_t> shape = {rows};
-    if (feature.shape != std::vector<int64_t>{1}) {
-      shape.insert(shape.end(), feature.shape.begin(), feature.shape.end());
+Status FrameTable::Allocate(const DatasetInfo& info, int64_t rows) {
+  try {
+    for (const auto& [key, feature] : info.features) {
+      AllocateColumn(key, feature, rows);
     }
-    switch (KindOf(feature)) {
-      case ColumnKind::kFloat:
-        columns_[key] = at::empty(shape, at::kFloat);
-        break;
-      case ColumnKind::kInteger:
-        columns_[key] = at::empty(shape, at::kLong);
-        break;
-      case ColumnKind::kBoolean:
-        columns_[key] = at::empty(shape, at::kBool);
-        break;
-      case ColumnKind::kText:
-        texts_[key].resize(static_cast<size_t>(rows));
-        break;
-      case ColumnKind::kImage:
-        images_[key].resize(static_cast<size_t>(rows));
-        break;
-      case ColumnKind::kSkipped:
-        break;
-    }
+  } catch (const std::exception&) {  // sizes that a damaged description claims
+    return ResourceExhausted("no memory for the columns of {} frames", rows);
+  }
+  return {};
+}
+
+void FrameTable::AllocateColumn(const std::string& key,
+                                const DatasetFeature& feature,
+                                int64_t rows) {
+  std::vector<int64_t> shape = {rows};
+  if (feature.shape != std::vector<int64_t>{1}) {
+    shape.insert(shape.end(), feature.shape.begin(), feature.shape.end());
+  }
+  switch (KindOf(feature)) {
+    case ColumnKind::kFloat:
+      columns_[key] = at::empty(shape, at::kFloat);
+      break;
+    case ColumnKind::kInteger:
+      columns_[key] = at::empty(shape, at::kLong);
+      break;
+    case ColumnKind::kBoolean:
+      columns_[key] = at::empty(shape, at::kBool);
+      break;
+    case ColumnKind::kText:
+      texts_[key].resize(static_cast<size_t>(rows));
+      break;
+    case ColumnKind::kImage:
+      images_[key].resize(static_cast<size_t>(rows));
+      break;
+    case ColumnKind::kSkipped:
+      break;
   }
 }
 
@@ -94,8 +136,8 @@ Status FrameTable::CopyRange(const ParquetFile& file,
       continue;
     }
     if (kind == ColumnKind::kText) {
-      LR_ASSIGN(const std::vector<std::string> all, file.Texts(key));
-      std::copy_n(all.begin() + first, count, texts_[key].begin() + row);
+      LR_ASSIGN(std::vector<std::string> cells, file.Texts(key, first, count));
+      std::move(cells.begin(), cells.end(), texts_[key].begin() + row);
       continue;
     }
     if (kind == ColumnKind::kImage) {
@@ -118,32 +160,23 @@ Status FrameTable::CopyRange(const ParquetFile& file,
 Result<std::unique_ptr<FrameTable>> FrameTable::Read(const DatasetMetadata& metadata,
                                                      const EpisodeRanges& ranges) {
   std::unique_ptr<FrameTable> table(new FrameTable());
-  table->Allocate(metadata.info(), ranges.num_rows());
+  LR_TRY(table->Allocate(metadata.info(), ranges.num_rows()));
   LR_ASSIGN(const std::vector<fs::path> files, DataFiles(metadata, ranges));
   std::set<int64_t> found;
   for (const fs::path& path : files) {
-    LR_ASSIGN(const ParquetFile file, ParquetFile::Read(path));
+    LR_ASSIGN(const ParquetFile file, ParquetFile::Read(path, ColumnNames(metadata.info())));
     LR_ASSIGN(const std::vector<int64_t> index, file.Integers("index"));
     for (const EpisodeRange& range : ranges.ranges()) {
-      const auto first = std::lower_bound(index.begin(), index.end(), range.from.number);
-      if (first == index.end() || *first != range.from.number) {
-        continue;
+      LR_ASSIGN(const std::optional<int64_t> first,
+                FindEpisode(index, range).WithContext("'{}'", path.string()));
+      if (first && range.length() > 0) {
+        LR_TRY(table->CopyRange(file, metadata.info(), range, *first));
+        found.insert(range.episode);
       }
-      const int64_t offset = first - index.begin();
-      if (offset + range.length() > static_cast<int64_t>(index.size()) ||
-          index[static_cast<size_t>(offset + range.length() - 1)] != range.to.number - 1) {
-        return DataLoss("'{}': the frames {} to {} of episode {} are not all there, in order",
-                        path.string(),
-                        range.from.number,
-                        range.to.number - 1,
-                        range.episode);
-      }
-      LR_TRY(table->CopyRange(file, metadata.info(), range, offset));
-      found.insert(range.episode);
     }
   }
   for (const EpisodeRange& range : ranges.ranges()) {
-    if (found.count(range.episode) == 0) {
+    if (range.length() > 0 && found.count(range.episode) == 0) {
       return DataLoss("episode {}: its frames {} to {} are in no data file below '{}'",
                       range.episode,
                       range.from.number,

@@ -32,7 +32,8 @@ class FrameTable {
 
  private:
   FrameTable() = default;
-  void Allocate(const DatasetInfo& info, int64_t rows);
+  Status Allocate(const DatasetInfo& info, int64_t rows);
+  void AllocateColumn(const std::string& key, const DatasetFeature& feature, int64_t rows);
   Status CopyRange(const ParquetFile& file,
                    const DatasetInfo& info,
                    const EpisodeRange& range,

@@ -35,17 +35,13 @@ Status CheckCameras(const DatasetMetadata& metadata, const EpisodeRanges& ranges
 
 }  // namespace
 
-Statistics ToTensors(const DatasetStats& stats, const DatasetInfo& info) {
+Statistics ToTensors(const DatasetStats& stats) {
   Statistics tensors;
   for (const auto& [feature, group] : stats) {
-    const bool is_camera = info.cameras.count(feature) > 0;
     for (const auto& [name, array] : group) {
-      std::vector<int64_t> shape = array.shape;
-      if (is_camera && shape.size() == 1) {
-        shape = {shape[0], 1, 1};
-      }
-      tensors[feature][name] =
-          at::tensor(at::ArrayRef<double>(array.values), at::kDouble).reshape(shape).to(at::kFloat);
+      tensors[feature][name] = at::tensor(at::ArrayRef<double>(array.values), at::kDouble)
+                                   .reshape(array.shape)
+                                   .to(at::kFloat);
     }
   }
   return tensors;
@@ -75,7 +71,7 @@ Result<std::shared_ptr<const LeRobotDataset>> LeRobotDataset::Open(
   if (options.use_imagenet_stats) {
     UseImagenetStats(metadata->info(), stats);
   }
-  dataset->stats_ = ToTensors(stats, metadata->info());
+  dataset->stats_ = ToTensors(stats);
   dataset->metadata_ = std::move(metadata);
   return std::shared_ptr<const LeRobotDataset>(std::move(dataset));
 }

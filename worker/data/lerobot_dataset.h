@@ -26,14 +26,13 @@ class FrameTable;
 /// feature -> statistic -> float32 tensor on the CPU
 using Statistics = std::map<std::string, std::map<std::string, at::Tensor>>;
 
-/// Statistics as tensors. Cameras' one-dimensional arrays become (n,1,1), as checkpoints store
-/// them.
-Statistics ToTensors(const DatasetStats& stats, const DatasetInfo& info);
+/// Statistics as tensors of the shapes that the file gives.
+Statistics ToTensors(const DatasetStats& stats);
 
 struct DatasetOptions {
   std::vector<int64_t>
-      episodes;       ///< the selection (SelectEpisodes, SplitHeldOut); order does not matter
-  WindowMap windows;  ///< MakeWindows
+      episodes;            ///< the selection (SelectEpisodes, SplitHeldOut); order does not matter
+  WindowMap windows = {};  ///< MakeWindows
   double tolerance_s = 1e-4;  ///< largest distance between a wanted and a found video frame
   bool use_imagenet_stats = true;
   bool depth_in_millimetres = true;  ///< unit of depth cameras' items; metres otherwise

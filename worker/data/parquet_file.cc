@@ -12,7 +12,9 @@ namespace {
 template <typename Out>
 class FlatCopy {
  public:
-  FlatCopy(const std::vector<int64_t>& shape, Out* out) : shape_(shape), out_(out) {}
+  /// `row_shift`: what turns a row of the array into a row of the file, for messages.
+  FlatCopy(const std::vector<int64_t>& shape, int64_t row_shift, Out* out)
+      : shape_(shape), row_shift_(row_shift), out_(out) {}
 
   Status Run(const arrow::Array& array, int64_t first, int64_t count) {
     return Descend(array, first, count, 0);
@@ -44,6 +46,10 @@ class FlatCopy {
     }
   }
 
+  std::string Place(int64_t row, size_t depth) const {
+    return depth == 0 ? fmt::format("row {}", row + row_shift_) : fmt::format("inner list {}", row);
+  }
+
   template <typename ListArray>
   Status Lists(const ListArray& array, int64_t first, int64_t count, size_t depth) {
     if (depth == shape_.size()) {
@@ -51,11 +57,13 @@ class FlatCopy {
     }
     for (int64_t row = first; row < first + count; ++row) {
       if (array.IsNull(row)) {
-        return InvalidArgument("row {}: no value", row);
+        return InvalidArgument("{}: no value", Place(row, depth));
       }
       if (static_cast<int64_t>(array.value_length(row)) != shape_[depth]) {
-        return InvalidArgument(
-            "row {}: {} values instead of {}", row, array.value_length(row), shape_[depth]);
+        return InvalidArgument("{}: {} values instead of {}",
+                               Place(row, depth),
+                               array.value_length(row),
+                               shape_[depth]);
       }
     }
     if (count == 0) {
@@ -123,6 +131,7 @@ class FlatCopy {
   }
 
   const std::vector<int64_t>& shape_;
+  int64_t row_shift_;
   Out* out_;
 };
 
@@ -136,13 +145,16 @@ Status CopyColumn(const arrow::ChunkedArray& column,
   for (const int64_t size : shape) {
     elements *= size;
   }
+  int64_t passed = 0;
   for (const std::shared_ptr<arrow::Array>& chunk : column.chunks()) {
+    const int64_t row_shift = passed;
+    passed += chunk->length();
     if (first >= chunk->length()) {
       first -= chunk->length();
       continue;
     }
     const int64_t here = std::min(count, chunk->length() - first);
-    LR_TRY(FlatCopy<Out>(shape, out).Run(*chunk, first, here));
+    LR_TRY(FlatCopy<Out>(shape, row_shift, out).Run(*chunk, first, here));
     out += here * elements;
     count -= here;
     first = 0;
@@ -264,7 +276,14 @@ Result<std::vector<double>> ParquetFile::Numbers(const std::string& column) cons
 }
 
 Result<std::vector<std::string>> ParquetFile::Texts(const std::string& column) const {
-  LR_ASSIGN(const auto array, Column(column));
+  return Texts(column, 0, num_rows());
+}
+
+Result<std::vector<std::string>> ParquetFile::Texts(const std::string& column,
+                                                    int64_t first,
+                                                    int64_t count) const {
+  LR_ASSIGN(const auto whole, Column(column));
+  const auto array = whole->Slice(first, count);
   if (!IsText(array->type()->id())) {
     return InvalidArgument("'{}': column '{}' holds {} where text is expected",
                            path_.string(),

@@ -43,6 +43,9 @@ class ParquetFile {
   Result<std::vector<int64_t>> Integers(const std::string& column) const;
   Result<std::vector<double>> Numbers(const std::string& column) const;
   Result<std::vector<std::string>> Texts(const std::string& column) const;
+  Result<std::vector<std::string>> Texts(const std::string& column,
+                                         int64_t first,
+                                         int64_t count) const;
   Result<std::vector<std::vector<std::string>>> TextLists(const std::string& column) const;
   Result<std::vector<StoredImage>> Images(const std::string& column,
                                           int64_t first,

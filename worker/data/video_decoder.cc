@@ -152,6 +152,7 @@ class VideoDecoder::Impl {
     const AVCodecParameters* parameters = format->streams[stream_]->codecpar;
     LR_ASSIGN(codec_, OpenCodec(parameters->codec_id, parameters).WithContext("'{}'", path_));
     time_base_ = av_q2d(format->streams[stream_]->time_base);
+    half_tick_ = time_base_ / 2;
     packet_.reset(av_packet_alloc());
     frame_.reset(av_frame_alloc());
     previous_.reset(av_frame_alloc());
@@ -163,7 +164,7 @@ class VideoDecoder::Impl {
   Status Decode(double seconds, double tolerance_s, uint8_t* out) {
     LR_TRY(MoveTo(seconds));
     // Two neighbours: the last frame before the wanted time and the first at or after it.
-    while (!ended_ && now_ < seconds) {
+    while (!ended_ && now_ < seconds - half_tick_) {
       av_frame_unref(previous_.get());
       av_frame_move_ref(previous_.get(), frame_.get());
       before_ = now_;
@@ -171,15 +172,20 @@ class VideoDecoder::Impl {
     }
     const bool take_previous = ended_ || seconds - before_ < now_ - seconds;
     const double found = take_previous ? before_ : now_;
-    if (!(std::abs(found - seconds) <= tolerance_s)) {
+    if (!std::isfinite(found)) {
+      return DataLoss("'{}': not one frame could be decoded", path_);
+    }
+    if (std::abs(found - seconds) > tolerance_s) {
       return OutOfRange(
-          "'{}': no frame at {:.6f} s; the nearest is at {:.6f} s (tolerance {} s). If all queries "
-          "are off by a "
-          "constant ratio, fps in info.json and the video disagree",
+          "'{}': no frame at {:.6f} s; the nearest is at {:.6f} s (tolerance {} s), the stream "
+          "lasts "
+          "{:.6f} s. If all queries are off by a constant ratio, fps in info.json and the video "
+          "disagree",
           path_,
           seconds,
           found,
-          tolerance_s);
+          tolerance_s,
+          Duration());
     }
     LR_TRY(
         converter_.Convert(take_previous ? *previous_ : *frame_, rgb_).WithContext("'{}'", path_));
@@ -188,27 +194,56 @@ class VideoDecoder::Impl {
   }
 
  private:
-  /// Seeks unless the wanted time is the present frame or lies shortly ahead.
+  double Duration() const {
+    const int64_t ticks = format_->streams[stream_]->duration;
+    return ticks == AV_NOPTS_VALUE ? 0.0 : static_cast<double>(ticks) * time_base_;
+  }
+
+  /// Seeks unless the wanted time lies between the frames at hand, or ahead with no key frame
+  /// before it that would be a shorter way.
   Status MoveTo(double seconds) {
-    constexpr double kNear = 1.0;  // decoding forward is cheaper than a seek for about this long
-    const bool ahead = started_ && !ended_ && seconds >= now_ - 1e-9 && seconds - now_ < kNear;
-    // Between the two neighbours at hand; right after a seek there is only one.
-    const bool is_present =
-        started_ && std::isfinite(before_) && before_ <= seconds && seconds <= now_;
-    if (ahead || is_present) {
+    const bool is_present = started_ && before_ <= seconds && seconds <= now_ + half_tick_ &&
+                            (std::isfinite(before_) || seconds >= now_ - half_tick_);
+    if (is_present) {
       return {};
     }
-    const auto target = static_cast<int64_t>(std::floor(seconds / time_base_));
-    if (const int error = av_seek_frame(format_.get(), stream_, target, AVSEEK_FLAG_BACKWARD);
-        error < 0) {
-      return DataLoss("'{}': cannot seek to {:.6f} s: {}", path_, seconds, Reason(error));
+    const int64_t target = std::llround(seconds / time_base_);
+    const bool is_ahead = started_ && !ended_ && seconds > now_;
+    if (is_ahead && KeyFrameBefore(target) <= last_fed_) {
+      return {};
     }
-    avcodec_flush_buffers(codec_.get());
-    draining_ = ended_ = false;
-    started_ = true;
-    before_ = -std::numeric_limits<double>::infinity();
-    av_frame_unref(previous_.get());
-    return Next();
+    return Seek(seconds, target);
+  }
+
+  /// Decoding position of the key frame to start from, by the file's index; its lowest value when
+  /// there is none.
+  int64_t KeyFrameBefore(int64_t target) const {
+    const AVIndexEntry* entry = avformat_index_get_entry_from_timestamp(
+        format_->streams[stream_], target, AVSEEK_FLAG_BACKWARD);
+    return entry == nullptr ? std::numeric_limits<int64_t>::min() : entry->timestamp;
+  }
+
+  /// To a key frame whose frame is shown at or before `seconds`. Indexes count in decoding order,
+  /// which may be earlier than the showing: then one goes further back.
+  Status Seek(double seconds, int64_t target) {
+    auto step = static_cast<int64_t>(1.0 / time_base_);
+    for (int attempt = 0; attempt < 8; ++attempt, target -= step, step *= 4) {
+      if (const int error = av_seek_frame(format_.get(), stream_, target, AVSEEK_FLAG_BACKWARD);
+          error < 0) {
+        return DataLoss("'{}': cannot seek to {:.6f} s: {}", path_, seconds, Reason(error));
+      }
+      avcodec_flush_buffers(codec_.get());
+      draining_ = ended_ = false;
+      started_ = true;
+      before_ = -std::numeric_limits<double>::infinity();
+      last_fed_ = std::numeric_limits<int64_t>::min();
+      av_frame_unref(previous_.get());
+      LR_TRY(Next());
+      if (now_ <= seconds + half_tick_ || target <= 0) {
+        break;
+      }
+    }
+    return {};
   }
 
   /// The next frame in presentation order into frame_; ended_ after the last.
@@ -247,6 +282,7 @@ class VideoDecoder::Impl {
     }
     int sent = 0;
     if (packet_->stream_index == stream_) {
+      last_fed_ = packet_->dts == AV_NOPTS_VALUE ? packet_->pts : packet_->dts;
       sent = avcodec_send_packet(codec_.get(), packet_.get());
     }
     av_packet_unref(packet_.get());
@@ -263,8 +299,10 @@ class VideoDecoder::Impl {
   std::vector<uint8_t> rgb_;
   int stream_ = -1;
   double time_base_ = 0.0;
-  double now_ = 0.0;     ///< presentation time of frame_
-  double before_ = 0.0;  ///< of previous_
+  double half_tick_ = 0.0;  ///< times closer than this are the same
+  int64_t last_fed_ = 0;    ///< decoding time of the last packet since the seek
+  double now_ = 0.0;        ///< presentation time of frame_
+  double before_ = 0.0;     ///< of previous_
   bool started_ = false;
   bool draining_ = false;
   bool ended_ = false;

@@ -113,10 +113,22 @@ Normalizer::Normalizer(FeatureMap features, NormalizationMap modes, Statistics s
     : features_(std::move(features)),
       modes_(std::move(modes)),
       stats_(std::move(stats)),
-      eps_(eps) {}
+      eps_(eps) {
+  // One-dimensional statistics of a camera are per channel: they stand against [.., C, H, W].
+  for (const auto& [key, feature] : features_) {
+    const auto group = stats_.find(key);
+    if (feature.type != FeatureType::kVisual || group == stats_.end()) {
+      continue;
+    }
+    for (auto& [name, tensor] : group->second) {
+      if (tensor.dim() == 1) {
+        tensor = tensor.reshape({-1, 1, 1});
+      }
+    }
+  }
+}
 
 Result<Normalizer::Pair> Normalizer::Statistic(const std::string& key,
-                                               FeatureType type,
                                                NormalizationMode mode,
                                                const at::Tensor& like) const {
   const std::string slot =
@@ -139,8 +151,7 @@ Result<Normalizer::Pair> Normalizer::Statistic(const std::string& key,
                               second);
   }
   const auto fit = [&](const at::Tensor& stat) {
-    const bool flat = type == FeatureType::kVisual && stat.dim() == 1;
-    return (flat ? stat.reshape({-1, 1, 1}) : stat).to(like.device(), like.scalar_type());
+    return stat.to(like.device(), like.scalar_type());
   };
   Pair pair{fit(a->second), fit(b->second)};
   if (mode == NormalizationMode::kMeanStd) {
@@ -161,7 +172,7 @@ Result<at::Tensor> Normalizer::Normalize(const std::string& key, const at::Tenso
   if (mode == NormalizationMode::kIdentity) {
     return value;
   }
-  LR_ASSIGN(const Pair pair, Statistic(key, feature->type, mode, value));
+  LR_ASSIGN(const Pair pair, Statistic(key, mode, value));
   if (!pair.first.defined()) {
     return value;
   }
@@ -178,7 +189,7 @@ Result<at::Tensor> Normalizer::Unnormalize(const std::string& key, const at::Ten
   if (mode == NormalizationMode::kIdentity) {
     return value;
   }
-  LR_ASSIGN(const Pair pair, Statistic(key, feature->type, mode, value));
+  LR_ASSIGN(const Pair pair, Statistic(key, mode, value));
   if (!pair.first.defined()) {
     return value;
   }

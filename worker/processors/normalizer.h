@@ -63,7 +63,6 @@ class Normalizer {
   };
 
   Result<Pair> Statistic(const std::string& key,
-                         FeatureType type,
                          NormalizationMode mode,
                          const at::Tensor& like) const;
 

@@ -21,6 +21,7 @@ bool BelongsToTransition(const std::string& key) {
                                                   "next.truncated",
                                                   "index",
                                                   "task_index",
+                                                  "timestamp",
                                                   "episode_index"};
   return key.starts_with("observation.") || kSideKeys.count(key) > 0 ||
          key.find("_is_pad") != std::string::npos;

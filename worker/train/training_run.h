@@ -75,6 +75,7 @@ class TrainingRun {
   Status BuildPolicy();
   Status BuildProcessors();
   Status PrepareModel();
+  std::vector<OptimizerGroup> ParametersByGroup() const;
   Status BuildOptimizerAndSchedule();
   Status StartLoader();
   void PrintConfiguration() const;

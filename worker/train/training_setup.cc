@@ -239,10 +239,27 @@ Status TrainingRun::PrepareModel() {
   return {};
 }
 
+std::vector<OptimizerGroup> TrainingRun::ParametersByGroup() const {
+  if (config_.use_policy_training_preset) {
+    return MakeOptimizerGroups(*policy_);
+  }
+  // Without the preset the policy's own groups and rates do not apply: one group of everything.
+  OptimizerGroup all;
+  for (const auto& item : policy_->named_parameters()) {
+    if (item.value().requires_grad()) {
+      all.names.push_back(item.key());
+      all.params.push_back(item.value());
+    }
+  }
+  std::vector<OptimizerGroup> groups;
+  groups.push_back(std::move(all));
+  return groups;
+}
+
 Status TrainingRun::BuildOptimizerAndSchedule() {
   SPDLOG_INFO("Creating optimizer and scheduler");
   LR_ASSIGN(std::unique_ptr<Optimizer> optimizer,
-            Optimizer::Create(*config_.optimizer, MakeOptimizerGroups(*policy_)));
+            Optimizer::Create(*config_.optimizer, ParametersByGroup()));
   optimizer_ = accelerator_->prepare(std::move(optimizer));
   if (config_.scheduler) {
     LR_ASSIGN(const ScheduleFunction schedule, MakeSchedule(*config_.scheduler, config_.steps));

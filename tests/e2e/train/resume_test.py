@@ -63,10 +63,11 @@ class Resume(TrainingTest):
     def test_last_folder_and_output_dir_are_accepted_as_well(self):
         self.train([*self.arguments_of("single"), "--steps=2", "--save_freq=1"])
         run = self.folder / "single"
-        for number, way in enumerate([f"--config_path={run}/checkpoints/last", f"--config_path={run}/checkpoints/000002/pretrained_model",
-                                      f"--output_dir={run}"], 3):
-            _, steps = self.train(["--resume=true", way, f"--steps={number}"])
-            self.assertEqual([s["step"] for s in steps[0]], [number])
+        for way, last, wanted in ((f"--config_path={run}/checkpoints/last", 3, [3]),
+                                  (f"--config_path={run}/checkpoints/000002/pretrained_model", 4, [3, 4]),
+                                  (f"--output_dir={run}", 5, [5])):
+            _, steps = self.train(["--resume=true", way, f"--steps={last}"])
+            self.assertEqual([s["step"] for s in steps[0]], wanted, way)
 
     def test_a_finished_run_has_nothing_to_do(self):
         self.train([*self.arguments_of("single"), "--steps=1"])
