@@ -23,7 +23,7 @@ ALLOWED = {
     "worker/control": ["common", "proto", "worker/control"],
     "worker/nn": ["common", "worker/nn", "worker/parallel"],
     "worker/policies": ["common", "worker/nn", "worker/policies", "worker/parallel", "worker/data/batch.h", "worker/data/features.h",
-                        "worker/data/normalization_mode.h", "worker/data/windows.h", "worker/optim/optimizer_config.h"],
+                        "worker/data/normalization_mode.h", "worker/data/windows.h", "worker/optim"],
     "worker/accelerator": ["common", "worker/accelerator"] + ENGINE,
     "worker/train": ["common", "proto", "worker"],
     "worker/lr_train_main.cc": ["common", "worker"],

@@ -1,5 +1,5 @@
 #pragma once
-/// (pure) torch scalar types <-> safetensors dtypes; used by the reader and the writer of tensors
+/// torch scalar types <-> safetensors dtypes; used by the reader and the writer of tensors
 /// only.
 
 #include <optional>

@@ -11,10 +11,10 @@ namespace lr::worker {
 
 using TensorMap = std::map<std::string, at::Tensor>;
 
-/// Tensors by dataset key (`observation.state` [B, S] float32, cameras [B, 3, H, W], `action` [B, T, A],
-/// `action_is_pad` [B, T] bool, `index`, `episode_index`, `task_index` [B] int64, …) and the task text per sample.
-/// Cameras are uint8 0…255 as they leave the loader when stored as video, float 0…1 when stored as images, and
-/// normalised float32 after the preprocessor.
+/// Tensors by dataset key (`observation.state` [B, S] float32, cameras [B, 3, H, W], `action` [B,
+/// T, A], `action_is_pad` [B, T] bool, `index`, `episode_index`, `task_index` [B] int64, …) and the
+/// task text per sample. Cameras are uint8 0…255 as they leave the loader when stored as video,
+/// float 0…1 when stored as images, and normalised float32 after the preprocessor.
 struct Batch {
   TensorMap tensors;
   std::vector<std::string> task;

@@ -1,5 +1,6 @@
 #pragma once
-/// The feature model shared by dataset, processors and policies (policies.md 0.1). Plain data, no LibTorch.
+/// The feature model shared by dataset, processors and policies (policies.md 0.1). Plain data, no
+/// LibTorch.
 
 #include <cstdint>
 #include <string>
@@ -10,7 +11,8 @@ namespace lr::worker {
 
 enum class FeatureType { kState, kVisual, kEnv, kAction, kReward, kLanguage };
 
-/// One input or output of a policy. `shape` is without batch and time axes; cameras are channel-first.
+/// One input or output of a policy. `shape` is without batch and time axes; cameras are
+/// channel-first.
 struct PolicyFeature {
   FeatureType type = FeatureType::kState;
   std::vector<int64_t> shape;
@@ -31,7 +33,8 @@ inline const PolicyFeature* FindFeature(const FeatureMap& features, const std::s
   return nullptr;
 }
 
-/// One entry of the dataset's meta/info.json `features`; `names` is empty when the file has none or nests them.
+/// One entry of the dataset's meta/info.json `features`; `names` is empty when the file has none or
+/// nests them.
 struct DatasetFeature {
   std::string dtype;
   std::vector<int64_t> shape;

@@ -12,7 +12,8 @@ struct ActConfig : PolicyConfig {
   int64_t n_action_steps = 100;
   std::string vision_backbone = "resnet18";
   std::optional<std::string> pretrained_backbone_weights = "ResNet18_Weights.IMAGENET1K_V1";
-  int64_t replace_final_stride_with_dilation = 0;  ///< int-typed upstream; its default is written as `false`
+  int64_t replace_final_stride_with_dilation =
+      0;  ///< int-typed upstream; its default is written as `false`
   bool pre_norm = false;
   int64_t dim_model = 512;
   int64_t n_heads = 8;
