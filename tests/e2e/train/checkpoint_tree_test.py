@@ -41,10 +41,10 @@ class CheckpointTree(TrainingTest):
             self.assertEqual((shape, DTYPES[dtype]), (theirs["shape"], theirs["dtype"]), f"{name} {key}")
             if name.endswith("model.safetensors") and dtype == "F32":
                 total, absolute = numpy_free.sums_float32(raw)
-                scale = max(theirs["abs_sum"], 1e-3)
-                # Biases that start at zero hold nothing but a few Adam steps, whose signs follow rounding.
-                self.assertLessEqual(abs(total - theirs["sum"]) / scale, tolerance, f"{name} {key}: sum")
-                self.assertLessEqual(abs(absolute - theirs["abs_sum"]) / scale, tolerance, f"{name} {key}: abs_sum")
+                # Relative, plus ten single Adam steps: the signs of tiny gradients follow rounding.
+                allowed = tolerance * theirs["abs_sum"] + 10 * 1e-5
+                self.assertLessEqual(abs(total - theirs["sum"]), allowed, f"{name} {key}: sum")
+                self.assertLessEqual(abs(absolute - theirs["abs_sum"]), allowed, f"{name} {key}: abs_sum")
 
     def compare(self, run, tolerance=2e-3):
         self.train(self.arguments_of(run), ranks=2 if run.startswith("ddp2") else 1)
