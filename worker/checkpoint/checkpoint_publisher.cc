@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/contract/checkpoint_scan.h"
+#include "common/contract/fingerprint.h"
 #include "common/io/atomic_file.h"
 
 namespace lr::worker {
@@ -17,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kOwnerName[] = ".run";  // in a temporary directory, until it is published
 constexpr size_t kAbandonedKept = 2;
+constexpr size_t kMarkDigits = 8;
 constexpr uint64_t kSpaceMargin = uint64_t{16} << 20;
 
 std::string RandomHex() {
@@ -47,6 +48,12 @@ bool LinksUnsupported(int error) {
   return error == EPERM || error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
 }
 
+/// Tells the temporary directories of one run from another's, from their names alone: a kill right
+/// after one was made must not leave it without an owner.
+std::string MarkOfRun(const std::string& run_id) {
+  return run_id.empty() ? "" : Fingerprint(run_id).substr(0, kMarkDigits);
+}
+
 double Megabytes(uint64_t bytes) {
   return static_cast<double>(bytes) / 1e6;
 }
@@ -54,10 +61,10 @@ double Megabytes(uint64_t bytes) {
 }  // namespace
 
 CheckpointPublisher::CheckpointPublisher(fs::path output_dir,
-                                         std::string run_id,
+                                         const std::string& run_id,
                                          FaultPoint fault_point)
     : checkpoints_(std::move(output_dir) / kCheckpointsFolder),
-      run_id_(std::move(run_id)),
+      run_mark_(MarkOfRun(run_id)),
       fault_point_(std::move(fault_point)) {}
 
 Status CheckpointPublisher::CheckLast() const {
@@ -93,13 +100,12 @@ Result<std::string> CheckpointPublisher::CreateTemporary(const std::string& step
   }
   LR_TRY(CheckLast());
   LR_TRY(CheckSpace(bytes));
-  const std::string name = TemporaryName(step_name, getpid(), RandomHex());
+  const std::string name = TemporaryName(step_name, getpid(), run_mark_ + RandomHex());
   fs::create_directory(checkpoints_ / name, error);
   if (error) {
     return FileError("create", checkpoints_ / name, error.value());
   }
   created_.insert(name);
-  LR_TRY(WriteDurableFile(checkpoints_ / name / kOwnerName, run_id_));
   return name;
 }
 
@@ -149,34 +155,56 @@ Status CheckpointPublisher::SwitchLast(const std::string& step_name) {
   return {};
 }
 
+CheckpointPublisher::Displaced CheckpointPublisher::WhatStandsAt(
+    const std::string& step_name) const {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(PathOf(step_name), error))) {
+    return Displaced::kNothing;
+  }
+  const Result<CheckpointListing> listing = ListCheckpointFiles(PathOf(step_name));
+  return listing.ok() && JudgeCheckpoint(*listing).complete ? Displaced::kComplete
+                                                            : Displaced::kUnfinished;
+}
+
+/// Points `last` to what it named before, if it names `step_name` by now.
+Status CheckpointPublisher::RestoreLast(const std::string& step_name,
+                                        const Result<std::string>& previous) {
+  const Result<std::string> now = ReadLast(checkpoints_);
+  if (!now.ok() || *now != step_name || (previous.ok() && *previous == step_name)) {
+    return {};
+  }
+  if (previous.ok()) {
+    return SwitchLast(*previous);
+  }
+  const fs::path last = checkpoints_ / kLastName;
+  return unlink(last.c_str()) == 0 ? Status() : FileError("remove", last, errno);
+}
+
 Result<std::vector<std::string>> CheckpointPublisher::Publish(const std::string& temporary,
                                                               const std::string& step_name) {
-  std::error_code error;
-  fs::remove(PathOf(temporary) / kOwnerName, error);  // the manifest names the run from here on
-  Displaced displaced = Displaced::kNothing;
-  if (fs::exists(fs::symlink_status(PathOf(step_name), error))) {
-    const Result<CheckpointListing> listing = ListCheckpointFiles(PathOf(step_name));
-    displaced = listing.ok() && JudgeCheckpoint(*listing).complete ? Displaced::kComplete
-                                                                   : Displaced::kUnfinished;
-  }
+  const Displaced displaced = WhatStandsAt(step_name);
+  const Result<std::string> previous = ReadLast(checkpoints_);
   const std::string aside = AsideName(step_name, getpid(), RandomHex());
   LR_TRY(TakeName(temporary, step_name, displaced, aside));
   Status status = Flush();
   if (status.ok()) {
     status = SwitchLast(step_name);
   }
+  if (status.ok()) {
+    status = Flush();
+  }
   if (!status.ok()) {  // withdraw: nobody was told yet
-    const Status back = displaced == Displaced::kNothing
-                            ? Rename(PathOf(step_name), PathOf(temporary))
-                            : TakeName(temporary, step_name, displaced, aside);
+    Status back = RestoreLast(step_name, previous);
+    if (back.ok()) {  // else `last` names the directory, which is complete: it stays
+      back = displaced == Displaced::kNothing ? Rename(PathOf(step_name), PathOf(temporary))
+                                              : TakeName(temporary, step_name, displaced, aside);
+    }
     return back.ok() ? status
                      : status.WithContext("and the directory could not be withdrawn ({})",
                                           back.message());
   }
   created_.erase(temporary);
-  std::vector<std::string> notes = SettleDisplaced(temporary, step_name, displaced, aside);
-  LR_TRY(Flush());
-  return notes;
+  return SettleDisplaced(temporary, step_name, displaced, aside);
 }
 
 std::vector<std::string> CheckpointPublisher::SettleDisplaced(const std::string& temporary,
@@ -199,22 +227,11 @@ std::vector<std::string> CheckpointPublisher::SettleDisplaced(const std::string&
   return notes;
 }
 
-bool CheckpointPublisher::IsOurs(const fs::path& temporary) const {
-  if (created_.contains(temporary.filename().string())) {
+bool CheckpointPublisher::IsOurs(const std::string& temporary) const {
+  if (created_.contains(temporary)) {
     return true;
   }
-  if (run_id_.empty()) {
-    return false;
-  }
-  if (const Result<std::string> owner = ReadFile((temporary / kOwnerName).string()); owner.ok()) {
-    return *owner == run_id_;
-  }
-  const Result<std::string> text = ReadFile((temporary / kManifestPath).string());
-  if (!text.ok()) {
-    return false;
-  }
-  const Result<CheckpointManifest> manifest = ParseManifest(*text);
-  return manifest.ok() && manifest->run_id == run_id_;
+  return !run_mark_.empty() && temporary.substr(temporary.rfind('-') + 1).starts_with(run_mark_);
 }
 
 std::vector<fs::path> CheckpointPublisher::OwnTemporaries() const {
@@ -224,8 +241,8 @@ std::vector<fs::path> CheckpointPublisher::OwnTemporaries() const {
        !error && it != fs::directory_iterator();
        it.increment(error)) {
     std::error_code entry_error;
-    if (IsTemporaryName(it->path().filename().string()) && it->is_directory(entry_error) &&
-        IsOurs(it->path())) {
+    const std::string name = it->path().filename().string();
+    if (IsTemporaryName(name) && IsOurs(name) && it->is_directory(entry_error)) {
       found.emplace_back(fs::last_write_time(it->path(), entry_error), it->path());
     }
   }

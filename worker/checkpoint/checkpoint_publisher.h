@@ -21,19 +21,20 @@ namespace lr::worker {
 class CheckpointPublisher {
  public:
   CheckpointPublisher(std::filesystem::path output_dir,
-                      std::string run_id,
+                      const std::string& run_id,
                       FaultPoint fault_point = {});
 
   std::filesystem::path PathOf(const std::string& name) const { return checkpoints_ / name; }
 
   /// Checks that `last` can be switched and that `bytes` fit on the disk, then makes
-  /// `<step_name>.tmp-<pid>-<random>`, marked as this run's. Returns its name.
+  /// `<step_name>.tmp-<pid>-<random>`, whose random part begins with a mark of this run. Returns
+  /// its name.
   Result<std::string> CreateTemporary(const std::string& step_name, uint64_t bytes);
 
   /// Gives the complete temporary directory its final name and points `last` to it. An existing
   /// directory of that name is exchanged in one step (two renames where the file system cannot),
-  /// then dropped if it was a complete checkpoint and renamed aside if not. On failure the old
-  /// state is restored. Returns notes for the log.
+  /// then dropped if it was a complete checkpoint and renamed aside if not. On failure, up to the
+  /// flush that confirms `last`, the old state is restored. Returns notes for the log.
   Result<std::vector<std::string>> Publish(const std::string& temporary,
                                            const std::string& step_name);
 
@@ -54,17 +55,19 @@ class CheckpointPublisher {
                   Displaced displaced,
                   const std::string& aside);
   Status SwitchLast(const std::string& step_name);
+  Displaced WhatStandsAt(const std::string& step_name) const;
+  Status RestoreLast(const std::string& step_name, const Result<std::string>& previous);
   std::vector<std::string> SettleDisplaced(const std::string& temporary,
                                            const std::string& step_name,
                                            Displaced displaced,
                                            const std::string& aside);
   Status Flush();
-  bool IsOurs(const std::filesystem::path& temporary) const;
+  bool IsOurs(const std::string& temporary) const;
   std::vector<std::filesystem::path> OwnTemporaries() const;
   void Remove(const std::filesystem::path& path, std::vector<std::string>& lines) const;
 
   std::filesystem::path checkpoints_;
-  std::string run_id_;
+  std::string run_mark_;  ///< of the run's temporary names; empty without a run id
   FaultPoint fault_point_;
   std::set<std::string> created_;  ///< temporary names of this process
 };

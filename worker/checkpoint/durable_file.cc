@@ -30,8 +30,9 @@ StatusCode CodeOf(int error) {
     case EROFS:
       return StatusCode::kPermissionDenied;
     case ENOENT:
-    case ENOTDIR:
       return StatusCode::kNotFound;
+    case ENOTDIR:
+      return StatusCode::kFailedPrecondition;
     case EEXIST:
     case ENOTEMPTY:
       return StatusCode::kAlreadyExists;

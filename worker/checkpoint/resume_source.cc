@@ -92,8 +92,19 @@ Status Verify(const fs::path& directory, const CheckpointListing& listing, Verif
   return {};
 }
 
-/// The degree of sharding that train_config.json recorded; 1 when it says nothing.
+Result<TrainingStep> ReadTrainingStep(const fs::path& directory) {
+  const std::string path = (directory / kTrainingStepPath).string();
+  LR_ASSIGN(const Json json, ReadJsonFile(path));
+  return ParseTrainingStep(json).WithContext("'{}'", path);
+}
+
+/// The degree of sharding that was recorded: by training_step.json, else by train_config.json; 1
+/// when neither says anything.
 int64_t RecordedShards(const fs::path& directory) {
+  if (const Result<TrainingStep> training = ReadTrainingStep(directory);
+      training.ok() && training->parallelism) {
+    return training->parallelism->dp_shard;
+  }
   const Result<Json> config = ReadJsonFile((directory / kTrainConfigPath).string());
   if (!config.ok() || !config->is_object() || !config->contains("parallelism")) {
     return 1;
@@ -152,12 +163,6 @@ Status CheckLayout(const fs::path& directory, const CheckpointListing& listing) 
         kPretrainedFolder);
   }
   return {};
-}
-
-Result<TrainingStep> ReadTrainingStep(const fs::path& directory) {
-  const std::string path = (directory / kTrainingStepPath).string();
-  LR_ASSIGN(const Json json, ReadJsonFile(path));
-  return ParseTrainingStep(json).WithContext("'{}'", path);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // A kill at any instant of a save leaves `last` valid: at every durable operation in turn, and at
 // random moments. A write that the system cuts short is an error that names the file.
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <random>
@@ -115,11 +116,14 @@ TEST(CheckpointCrashTest, DyingWhileAPublishedStepIsSavedAgainLeavesLastValid) {
 TEST(CheckpointCrashTest, KillsAtRandomMomentsLeaveLastValidAndTheNextSaveWorks) {
   const TempDirectory output;
   SaveSteps(Options(output.path()), 1, 1);
+  const auto start = std::chrono::steady_clock::now();
+  SaveSteps(Options(output.path()), 2, 1);
+  const std::chrono::nanoseconds one_save = std::chrono::steady_clock::now() - start;
   const unsigned seed = 20261129;
   std::mt19937 random(seed);
   RecordProperty("seed", static_cast<int>(seed));
   int killed = 0;
-  int64_t last_step = 1;
+  int64_t last_step = 2;
   for (int round = 0; round < kRandomRounds; ++round) {
     SCOPED_TRACE(round);
     const pid_t child = fork();
@@ -128,7 +132,8 @@ TEST(CheckpointCrashTest, KillsAtRandomMomentsLeaveLastValidAndTheNextSaveWorks)
       SaveSteps(Options(output.path()), last_step + 1, 1000);
       _exit(0);
     }
-    const timespec pause{0, static_cast<long>(random() % 40'000'000)};
+    const long long wait = static_cast<long long>(random()) % (3 * one_save.count());  // ~3 saves
+    const timespec pause{wait / 1'000'000'000, wait % 1'000'000'000};
     nanosleep(&pause, nullptr);
     kill(child, SIGKILL);
     int status = 0;
@@ -138,6 +143,8 @@ TEST(CheckpointCrashTest, KillsAtRandomMomentsLeaveLastValidAndTheNextSaveWorks)
     last_step = *ParseStepDirectoryName(*ReadLast(output / kCheckpointsFolder));
   }
   EXPECT_EQ(killed, kRandomRounds);
+  RecordProperty("saves_published_before_kills", static_cast<int>(last_step - 2));
+  EXPECT_GT(last_step, 2);  // kills reached every part of a save, not its start alone
   SaveSteps(Options(output.path()), last_step + 1, 1);
   ExpectLastIsValid(output.path(), last_step + 1);
   for (const std::string& name : ::lr::testing::NamesIn(output / kCheckpointsFolder)) {
@@ -168,6 +175,31 @@ TEST(CheckpointCrashTest, AWriteThatTheSystemCutsShortNamesTheFileAndKeepsLast) 
   EXPECT_EQ(WEXITSTATUS(status), 0);
   ExpectLastIsValid(output.path(), 1);
   EXPECT_EQ(*ReadLast(output / kCheckpointsFolder), "000001");
+}
+
+TEST(CheckpointCrashTest, AFolderWithoutWritePermissionIsAnErrorThatNamesIt) {
+  const TempDirectory output;
+  SaveSteps(Options(output.path()), 1, 1);
+  const fs::path checkpoints = output / kCheckpointsFolder;
+  fs::permissions(output.path(), fs::perms(0755));
+  fs::permissions(checkpoints, fs::perms(0555));
+  const int status = InChild([&] {
+    constexpr uid_t kNobody = 65534;
+    if (getuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) {
+      _exit(4);
+    }
+    SingleProcessGroup group;
+    CheckpointWriter writer(Options(output.path()), group);
+    const Status saved = writer.Save(2, SmallSnapshot(2)).status();
+    const bool as_expected = saved.code() == StatusCode::kPermissionDenied &&
+                             saved.message().find(checkpoints.string()) != std::string::npos;
+    _exit(as_expected ? 0 : 5);
+  });
+  fs::permissions(checkpoints, fs::perms(0755));
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_THAT(::lr::testing::NamesIn(checkpoints), ::testing::ElementsAre("000001", "last"));
+  ExpectLastIsValid(output.path(), 1);
 }
 
 }  // namespace

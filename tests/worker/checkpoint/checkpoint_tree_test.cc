@@ -5,6 +5,7 @@
 #include "common/contract/checkpoint_layout.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/checkpoint/checkpoint_test_support.h"
+#include "tests/worker/checkpoint/fake_checkpoint.h"
 #include "worker/checkpoint/checkpoint_files.h"
 #include "worker/checkpoint/optimizer_file.h"
 #include "worker/checkpoint/scheduler_file.h"
@@ -15,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using ::lr::testing::Fixture;
+using ::lr::testing::FixtureSchedule;
 using ::lr::testing::IsOk;
 using ::lr::testing::ReadBytes;
 using ::lr::testing::TempDirectory;
@@ -56,7 +58,7 @@ TEST(CheckpointTreeTest, LeRobotsCheckpointIsWrittenAgainByteForByte) {
     group.params.push_back(by_name.at(group.names.back()));
   }
   const std::unique_ptr<Optimizer> optimizer = MakeAdamW({group, OptimizerGroup{}});
-  LrScheduler scheduler(*optimizer, [](int64_t at) { return at == 3 ? 0.814503363531613 : 1.0; });
+  LrScheduler scheduler(*optimizer, FixtureSchedule());
   ASSERT_THAT(LoadOptimizer(step / kTrainingStateFolder, *optimizer), IsOk());
   ASSERT_THAT(LoadScheduler(step / kSchedulerStatePath, scheduler), IsOk());
   contents.optimizer = optimizer.get();

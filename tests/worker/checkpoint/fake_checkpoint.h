@@ -10,6 +10,7 @@
 #include <ATen/ATen.h>
 
 #include "worker/checkpoint/checkpoint_writer.h"
+#include "worker/optim/schedule.h"
 
 namespace lr::testing {
 
@@ -110,6 +111,16 @@ inline worker::CheckpointSnapshot SmallSnapshot(int64_t step, int64_t elements =
                          {"policy_preprocessor.json", std::string("{}")}};
   contents.rng = worker::CaptureRngState(worker::PythonRngState::Seeded(1000));
   return worker::TakeSnapshot(contents);
+}
+
+/// The schedule of the recorded run lerobot/single.
+inline worker::ScheduleFunction FixtureSchedule() {
+  worker::SchedulerConfig config{.type = "cosine_decay_with_warmup"};
+  config.num_warmup_steps = 2;
+  config.num_decay_steps = 10;
+  config.peak_lr = 1e-3;
+  config.decay_lr = 1e-4;
+  return *worker::MakeSchedule(config, 12);
 }
 
 }  // namespace lr::testing

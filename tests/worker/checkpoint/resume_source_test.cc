@@ -122,20 +122,33 @@ TEST(ResumeSourceTest, WeightsAloneCannotBeResumed) {
 }
 
 TEST(ResumeSourceTest, ShardedCheckpointsAreRecognisedAndRefused) {
+  // checkpoint_format=safetensors: gathered weights, sharded optimizer.
+  const TempDirectory gathered;
+  const fs::path step = CopyOf("single", gathered);
+  fs::remove(step / kOptimizerStatePath);
+  fs::remove(step / kOptimizerGroupsPath);
+  WriteBytes(step / kOptimizerShardsFolder / "__0_0.distcp", "shard");
+  WriteBytes(step / kOptimizerShardsFolder / ".metadata", "pickle");
   EXPECT_THAT(
-      OpenResumeSource(Fixture("lerobot/shard4_dcp")),
-      StatusIs(StatusCode::kUnimplemented,
-               AllOf(HasSubstr("is sharded"), HasSubstr("lerobot-convert-dcp --checkpoint_dir="))));
-  EXPECT_THAT(
-      OpenResumeSource(Fixture("lerobot/shard2_safetensors")),
+      OpenResumeSource(step),
       StatusIs(StatusCode::kUnimplemented,
                AllOf(HasSubstr("is sharded"), ::testing::Not(HasSubstr("lerobot-convert-dcp")))));
+  // checkpoint_format=dcp: no gathered weights either.
+  fs::remove(step / kModelPath);
+  WriteBytes(step / kModelShardsFolder / "__0_0.distcp", "shard");
+  WriteBytes(step / kModelShardsFolder / ".metadata", "pickle");
+  EXPECT_THAT(
+      OpenResumeSource(step),
+      StatusIs(StatusCode::kUnimplemented,
+               AllOf(HasSubstr("is sharded"), HasSubstr("lerobot-convert-dcp --checkpoint_dir="))));
 }
 
 TEST(ResumeSourceTest, Sharded06CheckpointsAreRefusedByName) {
   const TempDirectory folder;
   const fs::path step = CopyOf("single", folder);
   WriteBytes(step / kTrainConfigPath, R"({"parallelism": {"dp_shard": 2}})");
+  EXPECT_THAT(OpenResumeSource(step), IsOk());  // what ran, training_step.json says: not sharded
+  WriteBytes(step / kTrainingStepPath, R"({"step": 3, "num_processes": 2})");
   EXPECT_THAT(OpenResumeSource(step),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("LeRobot 0.6.x or earlier")));
 

@@ -5,6 +5,7 @@
 #include "common/contract/checkpoint_layout.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/checkpoint/checkpoint_test_support.h"
+#include "tests/worker/checkpoint/fake_checkpoint.h"
 #include "worker/checkpoint/scheduler_file.h"
 #include "worker/checkpoint/training_step.h"
 #include "worker/optim/optimizer.h"
@@ -13,6 +14,7 @@ namespace lr::worker {
 namespace {
 
 using ::lr::testing::Fixture;
+using ::lr::testing::FixtureSchedule;
 using ::lr::testing::IsOk;
 using ::lr::testing::ReadBytes;
 using ::lr::testing::StatusIs;
@@ -108,16 +110,11 @@ std::unique_ptr<Optimizer> TwoGroups() {
   return std::move(Optimizer::Create(config, {first, second})).value();
 }
 
-/// The multipliers behind the fixture: 0.8145… at step 3.
-double FixtureSchedule(int64_t step) {
-  return step == 3 ? 0.814503363531613 : 1.0;
-}
-
 TEST(SchedulerFileTest, ReadsAndReproducesLeRobotsFile) {
   const std::filesystem::path file =
       Fixture("lerobot/single/checkpoints/000003") / kSchedulerStatePath;
   const std::unique_ptr<Optimizer> optimizer = TwoGroups();
-  LrScheduler scheduler(*optimizer, FixtureSchedule);
+  LrScheduler scheduler(*optimizer, FixtureSchedule());
   ASSERT_THAT(LoadScheduler(file, scheduler), IsOk());
   EXPECT_EQ(scheduler.last_epoch(), 3);
   EXPECT_EQ(DumpPythonJson(SchedulerState(scheduler), 4), ReadBytes(file));

@@ -26,6 +26,20 @@ std::vector<Numbers> Stream(const BatchSchedule::Options& options, int64_t batch
   return stream;
 }
 
+/// `recorded` may leave out batches in the middle, marked by "...".
+void ExpectSame(const std::vector<Numbers>& dealt, const nlohmann::json& recorded) {
+  size_t at = 0;
+  for (size_t i = 0; i < recorded.size(); ++i) {
+    if (recorded[i].is_string()) {
+      at = dealt.size() - (recorded.size() - i - 1);
+      continue;
+    }
+    ASSERT_LT(at, dealt.size());
+    EXPECT_EQ(dealt[at++], recorded[i].get<Numbers>());
+  }
+  EXPECT_EQ(at, dealt.size());
+}
+
 TEST(BatchScheduleTest, DealsAsRecorded) {
   const nlohmann::json expected = testing::ReadFixture("sampler_expected.json");
   for (const nlohmann::json& row : expected["batch_shards"]["cases"]) {
@@ -36,7 +50,7 @@ TEST(BatchScheduleTest, DealsAsRecorded) {
       for (const BatchPlan& plan : SequentialPass(sharding, rank)) {
         dealt.push_back(plan.positions);
       }
-      EXPECT_EQ(dealt, row["per_rank"][static_cast<size_t>(rank)].get<std::vector<Numbers>>());
+      ExpectSame(dealt, row["per_rank"][static_cast<size_t>(rank)]);
     }
   }
 }
