@@ -62,9 +62,11 @@ void NodeAgent::OpenLink() {
     }
   };
   events.lost = [this](const std::string& why) { OnLost(why); };
-  events.searching = [this](const std::string& tried) {
+  events.searching = [this](const std::string& tried, bool say) {
     last_waiting_ = tried;
-    SayWaiting(tried);
+    if (say) {
+      SayWaiting(tried);
+    }
   };
   heard_ = steady_clock::now();
   link_ = make_link_(std::move(events));

@@ -23,8 +23,9 @@ class HostLink {
  public:
   struct Events {
     std::function<void(const HostMessage&)> message;
-    std::function<void(const std::string& why)> lost;         ///< last event
-    std::function<void(const std::string& tried)> searching;  ///< nobody answers yet, in words
+    std::function<void(const std::string& why)> lost;  ///< last event
+    /// Nobody answers yet: what was tried, in words; `say`: for long enough to tell people.
+    std::function<void(const std::string& tried, bool say)> searching;
   };
 
   virtual ~HostLink() = default;

@@ -164,6 +164,11 @@ void SearchingLink::Unanswered(const std::string& why) {
   last_problem_ += fmt::format(" ({})", why);
   link_.reset();
   timer_.cancel();
+  const std::weak_ptr<bool> alive(alive_);
+  Report(/*say=*/false);
+  if (alive.expired()) {
+    return;
+  }
   After(std::chrono::milliseconds(0), &SearchingLink::AskNext);
 }
 
@@ -214,13 +219,17 @@ void SearchingLink::Again() {
     return events->message(Refused{RefusalCode::kEndpoint, kExitRendezvousRefused, Describe()});
   }
   const std::weak_ptr<bool> alive(alive_);
-  if (patience_over && events_->searching) {
-    const auto events = events_;
-    events->searching(Describe());
-  }
+  Report(/*say=*/patience_over);
   if (!alive.expired()) {
     const double uniform = std::uniform_real_distribution<double>(0.0, 1.0)(random_);
     After(back_off_.Next(uniform), &SearchingLink::Resolve);
+  }
+}
+
+/// What was tried so far; a join that times out at any moment can then explain itself.
+void SearchingLink::Report(bool say) {
+  if (const auto events = events_; events->searching) {
+    events->searching(Describe(), say);
   }
 }
 

@@ -70,6 +70,7 @@ class SearchingLink : public HostLink {
   void ServeNext();
   void Serve(std::unique_ptr<RunHost> host, std::unique_ptr<RendezvousServer> server);
   void Again();
+  void Report(bool say);
   void After(std::chrono::milliseconds delay, void (SearchingLink::*step)());
   std::string Describe() const;
   std::string OwnAddressAtEndpoint() const;
