@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 #include <spdlog/spdlog.h>
 
@@ -32,8 +33,26 @@ void RouteGrpcLogs() {
   });
 }
 
+void HoldCallbackQueue() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct Call {
+      std::shared_ptr<grpc::Channel> nowhere = grpc::CreateCustomChannel("", nullptr, {});
+      grpc::GenericStub stub{nowhere};
+      grpc::ClientContext context;
+      grpc::Slice nothing;
+      grpc::ByteBuffer request{&nothing, 1};
+      grpc::ByteBuffer reply;
+    };
+    auto* call = new Call;  // kept: it holds the queue until the process ends
+    call->stub.UnaryCall(
+        &call->context, "/lr/nowhere", {}, &call->request, &call->reply, [](grpc::Status) {});
+  });
+}
+
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, int largest_reply) {
   RouteGrpcLogs();
+  HoldCallbackQueue();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(largest_reply);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -44,6 +63,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, int larges
 
 void ConfigureServer(grpc::ServerBuilder& builder, int largest_request) {
   RouteGrpcLogs();
+  HoldCallbackQueue();
   builder.SetMaxReceiveMessageSize(largest_request);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }

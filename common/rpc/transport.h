@@ -13,6 +13,12 @@ namespace lr::rpc {
 /// called by everything below.
 void RouteGrpcLogs();
 
+/// Keeps the queue on which gRPC runs all callbacks of a process until that process ends. gRPC 1.51
+/// takes it down with the last channel or server, and its own threads may still be inside: a
+/// process that opens and closes channels aborts now and then. Idempotent; called by everything
+/// below.
+void HoldCallbackQueue();
+
 /// A channel of its own (connections and back-off are not shared with other channels of the
 /// process), never through a proxy, without keep-alive: who is silent is judged by our messages.
 /// `target`: "unix:/path", "ipv4:10.0.0.1:29501", "ipv6:[::1]:29501".

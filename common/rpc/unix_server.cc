@@ -63,10 +63,18 @@ Result<int> ListenOn(const std::string& path) {
                            sizeof(address.sun_path) - 1);
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  if (SomebodyAnswers(address)) {
-    return AlreadyExists("another process serves the socket '{}'", path);
+
+  struct stat info {};
+
+  if (lstat(path.c_str(), &info) == 0) {
+    if (!S_ISSOCK(info.st_mode)) {
+      return AlreadyExists("'{}' is no socket of ours; remove it or choose another folder", path);
+    }
+    if (SomebodyAnswers(address)) {
+      return AlreadyExists("another process serves the socket '{}'", path);
+    }
+    unlink(path.c_str());
   }
-  unlink(path.c_str());
   Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (listener.get() < 0 || fchmod(listener.get(), 0600) != 0 ||
       bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||

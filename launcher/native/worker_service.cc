@@ -1,24 +1,26 @@
 // The server side of worker.proto. A reactor decodes and posts to the loop; the loop owns every
-// session and is the only one that writes to or finishes a stream, so a reactor can only be gone
-// after the loop let it go.
+// session and is the only one that reads, writes or finishes, one message at a time.
 #include "launcher/native/worker_service.h"
 
-#include <atomic>
 #include <chrono>
 #include <deque>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <mutex>
+#include <set>
+#include <utility>
 
-#include <boost/asio/post.hpp>
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/server_callback.h>
 
 #include "proto/lr/v1/worker.grpc.pb.h"
+
+#include "common/rpc/loop_gate.h"
+#include "common/rpc/unix_server.h"
 
 namespace lr::launcher {
 
 namespace {
 
 constexpr int kLargestMessage = 64 << 10;
+constexpr std::chrono::milliseconds kEndLimit{200};
 
 const char* PhaseName(v1::WorkerPhase phase) {
   constexpr const char* kNames[] = {
@@ -39,109 +41,122 @@ v1::ControlKind KindOf(ControlRequest::Kind kind) {
   return v1::CONTROL_KIND_NONE;
 }
 
-/// What the streams tell the service; called on the loop.
+class WorkerStream;
+
+/// What the streams tell the service, on the loop.
 class Listener {
  public:
   virtual ~Listener() = default;
-  virtual void OnMessage(int64_t session, const v1::WorkerMessage& message) = 0;
-  virtual void OnWritten(int64_t session, bool ok) = 0;
-  virtual void OnEnd(int64_t session) = 0;
+  virtual void OnMessage(WorkerStream& from, const v1::WorkerMessage& message) = 0;
+  virtual void OnEnd(WorkerStream& from) = 0;
 };
 
-/// Runs handlers on the loop while the service lives.
-class Poster {
+/// One worker's stream. The loop starts operations until it finishes the stream; gRPC's threads
+/// only post. Keeps itself alive until gRPC's last call, which comes after Finish().
+class WorkerStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::LauncherMessage>,
+                           public std::enable_shared_from_this<WorkerStream> {
  public:
-  Poster(boost::asio::io_context& loop, std::weak_ptr<Listener> listener)
-      : loop_(loop), listener_(std::move(listener)) {}
+  WorkerStream(std::shared_ptr<rpc::LoopGate> gate, Listener& listener)
+      : gate_(std::move(gate)), listener_(listener) {}
 
-  template <typename Handler>
-  void Post(Handler handler) const {
-    boost::asio::post(loop_, [listener = listener_, handler = std::move(handler)] {
-      if (const std::shared_ptr<Listener> alive = listener.lock()) {
-        handler(*alive);
+  void Begin() { self_ = shared_from_this(); }
+
+  void ReadNext() {
+    if (!finished_) {
+      StartRead(&incoming_);
+    }
+  }
+
+  void Send(v1::LauncherMessage message) {
+    outbox_.push_back(std::move(message));
+    WriteNext();
+  }
+
+  void End() {
+    if (!std::exchange(finished_, true)) {
+      Finish(grpc::Status::OK);
+    }
+  }
+
+  void OnReadDone(bool ok) override {
+    gate_->Post([self = shared_from_this(), ok] {
+      if (ok) {
+        self->listener_.OnMessage(*self, self->incoming_);
+        self->ReadNext();
+      } else {
+        self->listener_.OnEnd(*self);
       }
     });
   }
 
- private:
-  boost::asio::io_context& loop_;
-  std::weak_ptr<Listener> listener_;
-};
-
-class Reactor final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::LauncherMessage> {
- public:
-  Reactor(Poster poster, int64_t session) : poster_(std::move(poster)), session_(session) {}
-
-  void Begin() { StartRead(&incoming_); }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) {
-      poster_.Post([session = session_](Listener& to) { to.OnEnd(session); });
-      return;
-    }
-    poster_.Post([session = session_, message = incoming_](Listener& to) {
-      to.OnMessage(session, message);
+  void OnWriteDone(bool /*ok*/) override {  // a broken stream ends its reads, too
+    gate_->Post([self = shared_from_this()] {
+      self->writing_ = false;
+      self->outbox_.pop_front();
+      self->WriteNext();
     });
-    StartRead(&incoming_);
   }
 
-  void OnWriteDone(bool ok) override {
-    poster_.Post([session = session_, ok](Listener& to) { to.OnWritten(session, ok); });
-  }
+  void OnDone() override { self_.reset(); }
 
-  void OnDone() override { delete this; }
-
-  /// The message being written; set by the loop before StartWrite.
-  v1::LauncherMessage outgoing;
+  int rank = -1;  ///< until its hello
 
  private:
-  Poster poster_;
-  int64_t session_;
+  void WriteNext() {
+    if (!writing_ && !outbox_.empty() && !finished_) {
+      writing_ = true;
+      StartWrite(&outbox_.front());
+    }
+  }
+
+  const std::shared_ptr<rpc::LoopGate> gate_;
+  Listener& listener_;  // used behind the gate only
+  std::shared_ptr<WorkerStream> self_;
   v1::WorkerMessage incoming_;
+  std::deque<v1::LauncherMessage> outbox_;
+  bool writing_ = false;
+  bool finished_ = false;
 };
 
 class ServiceImpl final : public WorkerService,
                           public Listener,
                           public v1::WorkerControl::CallbackService {
  public:
-  ServiceImpl(boost::asio::io_context& loop, std::string socket_path, Events events)
-      : loop_(loop), socket_path_(std::move(socket_path)), events_(std::move(events)) {}
+  ServiceImpl(boost::asio::io_context& loop, Events events)
+      : gate_(std::make_shared<rpc::LoopGate>(loop)), events_(std::move(events)) {}
 
-  Status Serve(const std::shared_ptr<ServiceImpl>& self) {
-    self_ = self;
-    unlink(socket_path_.c_str());
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("unix:" + socket_path_, grpc::InsecureServerCredentials());
-    builder.SetMaxReceiveMessageSize(kLargestMessage);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    if (!server_) {
-      return Unavailable("cannot serve the workers on '{}'", socket_path_);
+  ~ServiceImpl() override {
+    gate_->Close();
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
     }
-    chmod(socket_path_.c_str(), 0600);
-    return {};
+    for (const std::shared_ptr<WorkerStream>& stream : streams_) {
+      stream->End();
+    }
+    streams_.clear();
+    if (server_) {
+      server_->Shutdown(kEndLimit);
+    }
   }
 
-  void Shutdown() {
-    for (auto& [id, session] : sessions_) {
-      session.reactor->Finish(grpc::Status::OK);
-    }
-    sessions_.clear();
-    if (server_) {
-      server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
-    }
-    unlink(socket_path_.c_str());
+  Status Serve(boost::asio::io_context& loop, const std::string& socket_path) {
+    LR_ASSIGN(server_, rpc::UnixServer::Listen(loop, socket_path, *this, kLargestMessage));
+    return {};
   }
 
   grpc::ServerBidiReactor<v1::WorkerMessage, v1::LauncherMessage>* Attach(
       grpc::CallbackServerContext* /*context*/) override {
-    const int64_t id = next_session_.fetch_add(1);
-    const Poster poster(loop_, self_);
-    auto* reactor = new Reactor(poster, id);
-    // Posted before the first read starts, so the session is known before any of its messages.
-    poster.Post([this, id, reactor](Listener& /*alive*/) { sessions_[id].reactor = reactor; });
-    reactor->Begin();
-    return reactor;
+    auto stream = std::make_shared<WorkerStream>(gate_, *this);
+    stream->Begin();
+    const std::lock_guard lock(mutex_);
+    if (closing_) {
+      stream->End();
+    } else {
+      streams_.insert(stream);
+      gate_->Post([stream] { stream->ReadNext(); });
+    }
+    return stream.get();
   }
 
   int Send(const ControlRequest& request) override {
@@ -149,10 +164,10 @@ class ServiceImpl final : public WorkerService,
     message.mutable_word()->set_kind(KindOf(request.kind));
     message.mutable_word()->set_id(request.id);
     int count = 0;
-    for (auto& [id, session] : sessions_) {
-      if (session.rank >= 0) {
-        session.outbox.push_back(message);
-        WriteNext(session);
+    const std::lock_guard lock(mutex_);
+    for (const std::shared_ptr<WorkerStream>& stream : streams_) {
+      if (stream->rank >= 0) {
+        stream->Send(message);
         ++count;
       }
     }
@@ -161,57 +176,33 @@ class ServiceImpl final : public WorkerService,
 
   const std::map<int, WorkerProgress>& progress() const override { return progress_; }
 
-  void OnMessage(int64_t id, const v1::WorkerMessage& message) override {
-    const auto it = sessions_.find(id);
-    if (it == sessions_.end()) {
-      return;
-    }
-    Session& session = it->second;
-    if (message.has_hello()) {
-      session.rank = message.hello().rank();
-      WorkerProgress& state = progress_[session.rank];
-      state.rank = session.rank;
+  void OnMessage(WorkerStream& from, const v1::WorkerMessage& message) override {
+    if (message.has_hello() && message.hello().rank() >= 0) {
+      from.rank = message.hello().rank();
+      WorkerProgress& state = progress_[from.rank];
+      state.rank = from.rank;
       state.pid = message.hello().pid();
       state.output_dir = message.hello().output_dir();
-    } else if (session.rank < 0) {
-      End(id);  // speaks before it said who it is
-      return;
+    } else if (from.rank < 0) {
+      return OnEnd(from);  // speaks before it said who it is
     } else {
-      Apply(message, progress_[session.rank]);
+      Apply(message, progress_[from.rank]);
     }
     if (events_.progress) {
-      events_.progress(progress_[session.rank]);
+      events_.progress(progress_[from.rank]);
     }
     if (message.has_goodbye()) {
-      End(id);  // tells the worker that its last words were heard
+      OnEnd(from);  // tells the worker that its last words were heard
     }
   }
 
-  void OnWritten(int64_t id, bool ok) override {
-    const auto it = sessions_.find(id);
-    if (it == sessions_.end()) {
-      return;
-    }
-    it->second.writing = false;
-    if (ok) {
-      WriteNext(it->second);
-    }
-  }
-
-  void OnEnd(int64_t id) override {
-    if (sessions_.count(id) > 0) {
-      End(id);
-    }
+  void OnEnd(WorkerStream& from) override {
+    from.End();
+    const std::lock_guard lock(mutex_);
+    streams_.erase(from.shared_from_this());
   }
 
  private:
-  struct Session {
-    Reactor* reactor = nullptr;
-    int rank = -1;  ///< until its hello
-    bool writing = false;
-    std::deque<v1::LauncherMessage> outbox;
-  };
-
   static void Apply(const v1::WorkerMessage& message, WorkerProgress& state) {
     if (message.has_step()) {
       state.phase = PhaseName(message.step().phase());
@@ -233,44 +224,15 @@ class ServiceImpl final : public WorkerService,
     }
   }
 
-  void WriteNext(Session& session) {
-    if (session.writing || session.outbox.empty()) {
-      return;
-    }
-    session.writing = true;
-    session.reactor->outgoing = std::move(session.outbox.front());
-    session.outbox.pop_front();
-    session.reactor->StartWrite(&session.reactor->outgoing);
-  }
-
-  void End(int64_t id) {
-    sessions_[id].reactor->Finish(grpc::Status::OK);
-    sessions_.erase(id);
-  }
-
-  boost::asio::io_context& loop_;
-  const std::string socket_path_;
-  Events events_;
-  std::weak_ptr<Listener> self_;
-  std::atomic<int64_t> next_session_{1};
-  std::map<int64_t, Session> sessions_;
+  const std::shared_ptr<rpc::LoopGate> gate_;
+  const Events events_;
   std::map<int, WorkerProgress> progress_;
-  std::unique_ptr<grpc::Server> server_;
-};
 
-/// Keeps the shared implementation alive for as long as its owner wants it.
-class OwnedService final : public WorkerService {
- public:
-  explicit OwnedService(std::shared_ptr<ServiceImpl> impl) : impl_(std::move(impl)) {}
+  std::mutex mutex_;  // before the gate's; guards the next two
+  bool closing_ = false;
+  std::set<std::shared_ptr<WorkerStream>> streams_;
 
-  ~OwnedService() override { impl_->Shutdown(); }
-
-  int Send(const ControlRequest& request) override { return impl_->Send(request); }
-
-  const std::map<int, WorkerProgress>& progress() const override { return impl_->progress(); }
-
- private:
-  std::shared_ptr<ServiceImpl> impl_;
+  std::unique_ptr<rpc::UnixServer> server_;
 };
 
 }  // namespace
@@ -278,9 +240,9 @@ class OwnedService final : public WorkerService {
 Result<std::unique_ptr<WorkerService>> WorkerService::Start(boost::asio::io_context& loop,
                                                             const std::string& socket_path,
                                                             Events events) {
-  auto impl = std::make_shared<ServiceImpl>(loop, socket_path, std::move(events));
-  LR_TRY(impl->Serve(impl));
-  return std::unique_ptr<WorkerService>(std::make_unique<OwnedService>(std::move(impl)));
+  auto service = std::make_unique<ServiceImpl>(loop, std::move(events));
+  LR_TRY(service->Serve(loop, socket_path));
+  return std::unique_ptr<WorkerService>(std::move(service));
 }
 
 }  // namespace lr::launcher

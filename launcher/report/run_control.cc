@@ -4,19 +4,21 @@
 #include <chrono>
 #include <mutex>
 #include <set>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <utility>
 
-#include <boost/asio/post.hpp>
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/server_context.h>
 
 #include "proto/lr/v1/run.grpc.pb.h"
+
+#include "common/rpc/loop_gate.h"
+#include "common/rpc/unix_server.h"
 
 namespace lr::launcher {
 
 namespace {
 
 constexpr int kLargestMessage = 64 << 10;
+constexpr std::chrono::milliseconds kEndLimit{200};
 
 /// Finishes a call exactly once, whoever comes first: the answer or the end of the run.
 class Call {
@@ -36,36 +38,29 @@ class Call {
   std::atomic<bool> finished_{false};
 };
 
-class ControlImpl final : public v1::RunControl::CallbackService {
+class ControlImpl final : public RunControl, public v1::RunControl::CallbackService {
  public:
-  ControlImpl(boost::asio::io_context& loop, std::string socket_path, RunControl::Handlers handlers)
-      : loop_(loop), socket_path_(std::move(socket_path)), handlers_(std::move(handlers)) {}
+  ControlImpl(boost::asio::io_context& loop, RunControl::Handlers handlers)
+      : gate_(std::make_shared<rpc::LoopGate>(loop)), handlers_(std::move(handlers)) {}
 
-  lr::Status Serve(const std::shared_ptr<ControlImpl>& self) {
-    self_ = self;
-    unlink(socket_path_.c_str());
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("unix:" + socket_path_, grpc::InsecureServerCredentials());
-    builder.SetMaxReceiveMessageSize(kLargestMessage);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    if (!server_) {
-      return Unavailable("cannot serve lr-ctl on '{}'", socket_path_);
-    }
-    chmod(socket_path_.c_str(), 0600);
-    return {};
-  }
-
-  void Shutdown() {
+  ~ControlImpl() override {
+    gate_->Close();
     {
       const std::lock_guard lock(mutex_);
+      closing_ = true;
       for (const std::shared_ptr<Call>& call : open_) {
         call->Finish({grpc::StatusCode::UNAVAILABLE, "the run has ended"});
       }
       open_.clear();
     }
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
-    unlink(socket_path_.c_str());
+    if (server_) {
+      server_->Shutdown(kEndLimit);
+    }
+  }
+
+  lr::Status Serve(boost::asio::io_context& loop, const std::string& socket_path) {
+    LR_ASSIGN(server_, rpc::UnixServer::Listen(loop, socket_path, *this, kLargestMessage));
+    return {};
   }
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context,
@@ -125,16 +120,13 @@ class ControlImpl final : public v1::RunControl::CallbackService {
   /// Posts the handler to the loop; the call stays open until End() or the end of the run.
   grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, Handler handler) {
     auto call = std::make_shared<Call>(context->DefaultReactor());
-    {
-      const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
+    if (closing_) {
+      call->Finish({grpc::StatusCode::UNAVAILABLE, "the run has ended"});
+    } else {
       open_.insert(call);
+      gate_->Post([this, call, handler = std::move(handler)] { handler(*this, call); });
     }
-    boost::asio::post(loop_, [self = self_, call, handler = std::move(handler)] {
-      const std::shared_ptr<ControlImpl> alive = self.lock();
-      if (alive && !call->finished()) {
-        handler(*alive, call);
-      }
-    });
     return context->DefaultReactor();
   }
 
@@ -146,23 +138,14 @@ class ControlImpl final : public v1::RunControl::CallbackService {
     call->Finish(grpc::Status::OK);
   }
 
-  boost::asio::io_context& loop_;
-  const std::string socket_path_;
+  const std::shared_ptr<rpc::LoopGate> gate_;
   const RunControl::Handlers handlers_;
-  std::weak_ptr<ControlImpl> self_;
-  std::unique_ptr<grpc::Server> server_;
-  std::mutex mutex_;
-  std::set<std::shared_ptr<Call>> open_;  // guarded by mutex_: added by gRPC's threads
-};
 
-class OwnedControl final : public RunControl {
- public:
-  explicit OwnedControl(std::shared_ptr<ControlImpl> impl) : impl_(std::move(impl)) {}
+  std::mutex mutex_;  // before the gate's; guards the next two
+  bool closing_ = false;
+  std::set<std::shared_ptr<Call>> open_;
 
-  ~OwnedControl() override { impl_->Shutdown(); }
-
- private:
-  std::shared_ptr<ControlImpl> impl_;
+  std::unique_ptr<rpc::UnixServer> server_;
 };
 
 }  // namespace
@@ -170,9 +153,9 @@ class OwnedControl final : public RunControl {
 Result<std::unique_ptr<RunControl>> RunControl::Start(boost::asio::io_context& loop,
                                                       const std::string& socket_path,
                                                       Handlers handlers) {
-  auto impl = std::make_shared<ControlImpl>(loop, socket_path, std::move(handlers));
-  LR_TRY(impl->Serve(impl));
-  return std::unique_ptr<RunControl>(std::make_unique<OwnedControl>(std::move(impl)));
+  auto control = std::make_unique<ControlImpl>(loop, std::move(handlers));
+  LR_TRY(control->Serve(loop, socket_path));
+  return std::unique_ptr<RunControl>(std::move(control));
 }
 
 }  // namespace lr::launcher

@@ -32,15 +32,16 @@ void ControlInbox::Clear(ControlWord acted_on) {
 
 namespace {
 
-static_assert(std::atomic<uint8_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+static_assert(std::atomic<uint8_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+                  std::atomic<bool>::is_always_lock_free,
               "the inbox is written by signal handlers");
 
 ControlInbox* signal_inbox = nullptr;
+std::atomic<bool> interrupted{false};
 
 void OnSignal(int signal) {
   const bool interrupting = signal == SIGINT || signal == SIGTERM;
-  const int before = signal_inbox->stop_signal();
-  if (interrupting && (before == SIGINT || before == SIGTERM)) {
+  if (interrupting && interrupted.exchange(true)) {
     _exit(128 + signal);  // asked twice: at once
   }
   const ControlWord word =

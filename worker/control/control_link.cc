@@ -11,10 +11,11 @@
 #include <thread>
 #include <unistd.h>
 
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/client_context.h>
 
 #include "proto/lr/v1/worker.grpc.pb.h"
 
+#include "common/rpc/transport.h"
 #include "worker/control/control.h"
 
 namespace lr::worker {
@@ -28,6 +29,8 @@ constexpr auto kReportEvery = std::chrono::seconds(1);
 constexpr auto kLongestBackOff = std::chrono::seconds(5);
 constexpr auto kGoodbyeLimit = std::chrono::seconds(1);
 constexpr size_t kMostEvents = 1000;
+constexpr size_t kLongestText = 16 << 10;  // the launcher takes messages of 64 KiB
+constexpr int kLargestReply = 64 << 10;
 
 /// Without a launcher that listens: nothing to tell anybody.
 class NoLink final : public ControlLink {
@@ -104,13 +107,13 @@ class StreamLink final : public ControlLink {
     v1::WorkerMessage message;
     message.mutable_checkpoint()->set_step(step);
     message.mutable_checkpoint()->set_directory(directory);
-    message.mutable_checkpoint()->set_error(outcome.message());
+    message.mutable_checkpoint()->set_error(outcome.message().substr(0, kLongestText));
     Enqueue(std::move(message));
   }
 
   void ReportFailure(const std::string& what) override {
     v1::WorkerMessage message;
-    message.mutable_failure()->set_what(what);
+    message.mutable_failure()->set_what(what.substr(0, kLongestText));
     Enqueue(std::move(message));
   }
 
@@ -167,9 +170,8 @@ class StreamLink final : public ControlLink {
       }
       context_ = &context;
     }
-    const auto channel =
-        grpc::CreateChannel("unix:" + socket_path_, grpc::InsecureChannelCredentials());
-    const auto stub = v1::WorkerControl::NewStub(channel);
+    const auto stub =
+        v1::WorkerControl::NewStub(rpc::OpenChannel("unix:" + socket_path_, kLargestReply));
     const std::unique_ptr<Stream> stream = stub->Attach(&context);
     std::thread reader([&] { Read(*stream); });
     if (stream->Write(hello_)) {

@@ -54,7 +54,9 @@ class Output(LaunchTest):
         print(f"100 MB through the launcher, with making them: {time.monotonic() - start:.2f} s")
 
     def test_log_directory(self):
-        self.shell("echo '{\"message\": \"m\"}' > $TORCHELASTIC_ERROR_FILE; exit 1", expect=1, options=["--log-dir=logs", "--rdzv-id=ignored"])
+        write = "echo '{\"message\": \"m\"}' > $TORCHELASTIC_ERROR_FILE; touch wrote.$LOCAL_RANK; "
+        wait = "until [ -e wrote.0 ] && [ -e wrote.1 ]; do sleep 0.01; done; "  # the first failure stops the other
+        self.shell(write + wait + "exit 1", expect=1, options=["--log-dir=logs", "--rdzv-id=ignored"])
         files = sorted(str(p.relative_to(self.folder / "logs")) for p in (self.folder / "logs").rglob("error.json"))
         self.assertEqual([f.split("/", 1)[1] for f in files], ["attempt_0/0/error.json", "attempt_0/1/error.json"])
 

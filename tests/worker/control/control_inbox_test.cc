@@ -84,6 +84,16 @@ TEST(SignalHandlersTest, SaveAndStopFollowedByTerminationIsStillOneRequest) {
             7);
 }
 
+TEST(SignalHandlersTest, AfterSaveAndStopASecondTerminationStillEndsAtOnce) {
+  EXPECT_EQ(InChild([](ControlInbox&) {
+              raise(SIGUSR2);
+              raise(SIGTERM);
+              raise(SIGTERM);
+              return 1;
+            }),
+            128 + SIGTERM);
+}
+
 TEST(SignalHandlersTest, ASignalIgnoredAtStartStaysIgnored) {
   std::signal(SIGTERM, SIG_IGN);
   EXPECT_EQ(InChild([](ControlInbox& inbox) {

@@ -162,6 +162,32 @@ TEST_F(ControlLinkTest, ALostLauncherIsFoundAgainAndNothingIsBlockedMeanwhile) {
   launcher->Wait([](const auto& now) { return now.step == 1999; });
 }
 
+TEST_F(ControlLinkTest, WordsOfAnyLengthAndEncodingArrive) {
+  Launcher launcher(socket());
+  ControlInbox inbox;
+  const auto link = ControlLink::Start(socket(), 0, "/runs/\xff", inbox);
+  link->ReportFailure("\xfe" + std::string(1 << 20, 'x'));
+  link->Goodbye("failed");
+  const WorkerProgress last = launcher.Wait([](const auto& now) { return !now.goodbye.empty(); });
+  EXPECT_EQ(last.output_dir, "/runs/\xff");
+  EXPECT_EQ(last.failure.substr(0, 2), "\xfex");
+}
+
+TEST_F(ControlLinkTest, ALauncherThatEndsWhileWorkersAttachDoesNotHang) {
+  for (int round = 0; round < 20; ++round) {
+    auto launcher = std::make_unique<Launcher>(socket());
+    ControlInbox inbox;
+    std::vector<std::unique_ptr<ControlLink>> links;
+    for (int rank = 0; rank < 4; ++rank) {
+      links.push_back(ControlLink::Start(socket(), rank, "", inbox));
+    }
+    if (round % 2 == 0) {
+      launcher->Wait([](const auto& now) { return now.rank == 0; });
+    }
+    launcher.reset();
+  }
+}
+
 TEST_F(ControlLinkTest, WithoutASocketEverythingIsANoOp) {
   ControlInbox inbox;
   const auto link = ControlLink::Start("", 0, "", inbox);
