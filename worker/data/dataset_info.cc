@@ -1,3 +1,4 @@
+/// Reading and checking meta/info.json.
 #include "worker/data/dataset_info.h"
 
 #include <set>
@@ -88,7 +89,20 @@ Status CheckVersion(const std::string& version,
   return {};
 }
 
-CameraInfo ReadCamera(const Json& feature) {
+void ReadIfNumber(const Json& info, const char* key, double& value) {
+  if (info.contains(key) && info[key].is_number()) {
+    value = info[key].get<double>();
+  }
+}
+
+bool IsTrue(const Json& info, const char* key) {
+  return info.contains(key) && info[key].is_boolean() && info[key].get<bool>();
+}
+
+/// `info`, and `video_info` of older recordings.
+Result<CameraInfo> ReadCamera(const Json& feature,
+                              const std::string& file,
+                              const std::string& key) {
   CameraInfo camera;
   for (const char* group : {"video_info", "info"}) {
     if (!feature.contains(group) || !feature[group].is_object()) {
@@ -98,10 +112,23 @@ CameraInfo ReadCamera(const Json& feature) {
     if (info.contains("video.codec") && info["video.codec"].is_string()) {
       camera.codec = info["video.codec"].get<std::string>();
     }
-    for (const char* key : {"is_depth_map", "video.is_depth_map"}) {
-      camera.is_depth = camera.is_depth ||
-                        (info.contains(key) && info[key].is_boolean() && info[key].get<bool>());
+    camera.is_depth =
+        camera.is_depth || IsTrue(info, "is_depth_map") || IsTrue(info, "video.is_depth_map");
+    ReadIfNumber(info, "video.depth_min", camera.depth_min);
+    ReadIfNumber(info, "video.depth_max", camera.depth_max);
+    ReadIfNumber(info, "video.shift", camera.depth_shift);
+    if (info.contains("video.use_log") && info["video.use_log"].is_boolean()) {
+      camera.depth_log = info["video.use_log"].get<bool>();
     }
+  }
+  const bool has_logarithm = !camera.depth_log || camera.depth_min + camera.depth_shift > 0.0;
+  if (camera.is_depth && !(camera.depth_max > camera.depth_min && has_logarithm)) {
+    return BadKey(file,
+                  "features." + key,
+                  fmt::format("depth from {} m to {} m with shift {} cannot be decoded",
+                              camera.depth_min,
+                              camera.depth_max,
+                              camera.depth_shift));
   }
   return camera;
 }
@@ -142,7 +169,12 @@ Status ReadFeatures(const Json& json, const std::string& file, DatasetInfo& info
   for (const auto& [key, value] : json["features"].items()) {
     LR_ASSIGN(DatasetFeature feature, ReadFeature(value, file, key));
     if (feature.dtype == "video" || feature.dtype == "image") {
-      info.cameras[key] = ReadCamera(value);
+      if (feature.shape.size() != 3) {
+        return BadKey(file,
+                      "features." + key,
+                      fmt::format("a camera has three sizes, not {}", value["shape"].dump()));
+      }
+      LR_ASSIGN(info.cameras[key], ReadCamera(value, file, key));
     }
     info.features.emplace_back(key, std::move(feature));
   }
@@ -189,6 +221,34 @@ std::vector<std::string> KeysOf(const DatasetInfo& info, bool images_too) {
     }
   }
   return keys;
+}
+
+constexpr int64_t kWidestNumber = 20;
+
+/// One "{name}" or "{name:03d}" of a path template.
+Result<std::string> FillField(std::string_view field,
+                              int64_t chunk_index,
+                              int64_t file_index,
+                              const std::string& video_key) {
+  const size_t colon = field.find(':');
+  const std::string_view name = field.substr(0, colon);
+  const std::string_view format = colon == std::string_view::npos ? "" : field.substr(colon + 1);
+  if (name == "video_key" && format.empty()) {
+    return video_key;
+  }
+  if (name != "chunk_index" && name != "file_index") {
+    return InvalidArgument("unknown name '{}'", field);
+  }
+  std::optional<int64_t> width = 0;
+  if (!format.empty() && format != "d") {
+    width = format.back() == 'd' ? ParseInt(format.substr(0, format.size() - 1)) : std::nullopt;
+  }
+  if (!width || *width < 0 || *width > kWidestNumber) {
+    return InvalidArgument("unknown format ':{}', expected one like :03d", format);
+  }
+  const int64_t number = name == "chunk_index" ? chunk_index : file_index;
+  return format.starts_with('0') ? fmt::format("{:0{}d}", number, *width)
+                                 : fmt::format("{:{}d}", number, *width);
 }
 
 }  // namespace
@@ -263,16 +323,16 @@ Result<std::string> FillPathTemplate(std::string_view path_template,
                                      int64_t chunk_index,
                                      int64_t file_index,
                                      const std::string& video_key) {
-  std::string out;
+  std::string path;
   for (size_t i = 0; i < path_template.size(); ++i) {
     const char c = path_template[i];
-    if ((c == '{' || c == '}') && i + 1 < path_template.size() && path_template[i + 1] == c) {
-      out += c;
-      ++i;
-      continue;
+    const bool is_doubled = i + 1 < path_template.size() && path_template[i + 1] == c;
+    if (c == '}' && !is_doubled) {
+      return InvalidArgument("path template '{}': a brace is not opened", path_template);
     }
-    if (c != '{') {
-      out += c;
+    if (c != '{' || is_doubled) {
+      path += c;
+      i += c == '{' || c == '}' ? 1 : 0;
       continue;
     }
     const size_t close = path_template.find('}', i);
@@ -280,29 +340,13 @@ Result<std::string> FillPathTemplate(std::string_view path_template,
       return InvalidArgument("path template '{}': a brace is not closed", path_template);
     }
     const std::string_view field = path_template.substr(i + 1, close - i - 1);
-    const size_t colon = field.find(':');
-    const std::string_view name = field.substr(0, colon);
-    std::string_view format = colon == std::string_view::npos ? "" : field.substr(colon + 1);
+    LR_ASSIGN(const std::string text,
+              FillField(field, chunk_index, file_index, video_key)
+                  .WithContext("path template '{}'", path_template));
+    path += text;
     i = close;
-    if (name == "video_key" && format.empty()) {
-      out += video_key;
-      continue;
-    }
-    if (name != "chunk_index" && name != "file_index") {
-      return InvalidArgument("path template '{}': unknown name '{}'", path_template, name);
-    }
-    int64_t width = 0;
-    if (!format.empty()) {
-      const std::optional<int64_t> digits =
-          format.back() == 'd' ? ParseInt(format.substr(0, format.size() - 1)) : std::nullopt;
-      if (!digits || *digits < 0 || *digits > 20) {
-        return InvalidArgument("path template '{}': unknown format ':{}'", path_template, format);
-      }
-      width = *digits;
-    }
-    out += fmt::format("{:0{}d}", name == "chunk_index" ? chunk_index : file_index, width);
   }
-  return out;
+  return path;
 }
 
 }  // namespace lr::worker

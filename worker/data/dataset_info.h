@@ -18,11 +18,10 @@ namespace lr::worker {
 struct CameraInfo {
   std::string codec;
   bool is_depth = false;
-  std::string depth_unit = "mm";  ///< unit of the values that went into the encoder: m or mm
-  double depth_min = 0.01;        ///< metres
-  double depth_max = 10.0;        ///< metres
-  double depth_shift = 3.5;
-  bool depth_log = true;
+  double depth_min = 0.01;   ///< metres
+  double depth_max = 10.0;   ///< metres
+  double depth_shift = 3.5;  ///< metres
+  bool depth_log = true;     ///< codes are spaced by the logarithm of the distance
 };
 
 struct DatasetInfo {

@@ -1,3 +1,4 @@
+/// Reading and checking meta/: tasks and episodes.
 #include "worker/data/dataset_metadata.h"
 
 #include <algorithm>

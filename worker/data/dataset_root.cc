@@ -1,3 +1,4 @@
+/// The search itself, pure over RootSurroundings; System() asks this process.
 #include "worker/data/dataset_root.h"
 
 #include <algorithm>
@@ -11,26 +12,71 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string WithDashes(std::string name) {
-  for (size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at)) {
-    name.replace(at, 1, "--");
-  }
-  return name;
+/// "user/name" -> "datasets--user--name", as the cache names its folders.
+std::string CacheFolder(const std::string& repo_id) {
+  return "datasets--" + Join(Split(repo_id, '/'), "--");
 }
 
-/// The snapshot to use: the one named like the revision first, else the newest.
+/// The value of a variable that is set and not empty, else `fallback`.
+std::string VariableOr(const RootSurroundings& surroundings,
+                       const std::string& name,
+                       const std::string& fallback) {
+  const std::optional<std::string> value = surroundings.variable(name);
+  return value && !value->empty() ? *value : fallback;
+}
+
+fs::path LerobotHome(const RootSurroundings& surroundings) {
+  const std::string home = VariableOr(surroundings, "HOME", "/");
+  const std::string hf_home = VariableOr(surroundings, "HF_HOME", home + "/.cache/huggingface");
+  return VariableOr(surroundings, "HF_LEROBOT_HOME", hf_home + "/lerobot");
+}
+
+/// A repository name becomes part of a path: it may not lead out of the folder.
+Status CheckRepoId(const std::string& repo_id) {
+  for (const std::string& part : Split(repo_id, '/')) {
+    if (part.empty() || part == "." || part == "..") {
+      return InvalidArgument("--dataset.repo_id='{}' is no name like user/dataset", repo_id);
+    }
+  }
+  return {};
+}
+
+/// The snapshot to use: the one named like the revision first, else the newest that holds a
+/// dataset.
 std::optional<fs::path> ChooseSnapshot(const fs::path& snapshots,
                                        const std::optional<std::string>& revision,
                                        const RootSurroundings& surroundings) {
-  const std::vector<fs::path> all = surroundings.subfolders(snapshots);
-  if (revision) {
-    for (const fs::path& one : all) {
-      if (one.filename() == *revision) {
-        return one;
-      }
+  if (revision && surroundings.is_folder(snapshots / *revision / "meta")) {
+    return snapshots / *revision;
+  }
+  for (const fs::path& snapshot : surroundings.subfolders(snapshots)) {
+    if (surroundings.is_folder(snapshot / "meta")) {
+      return snapshot;
     }
   }
-  return all.empty() ? std::nullopt : std::optional(all.front());
+  return std::nullopt;
+}
+
+Status NotHere(const std::string& repo_id,
+               const std::string& revision,
+               const std::string& root,
+               const std::string& direct,
+               const fs::path& snapshots,
+               const fs::path& target) {
+  return NotFound(
+      "dataset '{}' is not on this machine; looked in:\n"
+      "  --dataset.root ({})\n"
+      "  {}\n"
+      "  {}/<commit>\n"
+      "Nothing is downloaded here; fetch it with\n"
+      "  hf download {} --repo-type=dataset --revision={} --local-dir={}",
+      repo_id,
+      root,
+      direct,
+      snapshots.string(),
+      repo_id,
+      revision,
+      target.string());
 }
 
 }  // namespace
@@ -68,39 +114,36 @@ Result<fs::path> FindDatasetRoot(const std::string& repo_id,
                                  const std::optional<std::string>& revision,
                                  const RootSurroundings& surroundings) {
   if (surroundings.variable("LEROBOT_HOME")) {
-    return FailedPrecondition("LEROBOT_HOME is set: the name of old versions; use HF_LEROBOT_HOME");
+    return FailedPrecondition(
+        "the variable LEROBOT_HOME is set; old versions used that name. Rename it to "
+        "HF_LEROBOT_HOME, or unset it when it "
+        "is a leftover");
   }
-  if (root) {
-    if (!surroundings.is_folder(*root)) {
-      return NotFound("--dataset.root={}: no such folder", *root);
-    }
-    return fs::path(*root);
-  }
-  const std::string home = surroundings.variable("HOME").value_or("/");
-  const std::string hf_home =
-      surroundings.variable("HF_HOME").value_or(home + "/.cache/huggingface");
-  const fs::path lerobot = surroundings.variable("HF_LEROBOT_HOME").value_or(hf_home + "/lerobot");
+  LR_TRY(CheckRepoId(repo_id));
+  const fs::path lerobot = LerobotHome(surroundings);
   const fs::path direct = lerobot / repo_id;
+  const fs::path snapshots = lerobot / "hub" / CacheFolder(repo_id) / "snapshots";
+  const std::string wanted_revision = revision.value_or("v3.0");
+  if (root) {
+    return surroundings.is_folder(*root)
+               ? Result<fs::path>(fs::path(*root))
+               : NotHere(repo_id,
+                         wanted_revision,
+                         *root + ": no such folder",
+                         direct.string() + ": not searched, a root is given",
+                         snapshots,
+                         *root);
+  }
   // A folder made by an old mirror download is incomplete by design and is not used.
-  const bool mirrored = surroundings.is_folder(direct / ".cache/huggingface/download");
-  if (surroundings.is_folder(direct / "meta") && !mirrored) {
+  const bool is_mirror = surroundings.is_folder(direct / ".cache/huggingface/download");
+  if (surroundings.is_folder(direct / "meta") && !is_mirror) {
     return direct;
   }
-  const fs::path snapshots = lerobot / "hub" / ("datasets--" + WithDashes(repo_id)) / "snapshots";
   if (const auto snapshot = ChooseSnapshot(snapshots, revision, surroundings)) {
     return *snapshot;
   }
-  return NotFound(
-      "dataset '{}' is not on this machine; looked in:\n  --dataset.root (not given)\n  {}{}\n  "
-      "{}\n"
-      "fetch it with\n  hf download {} --repo-type=dataset --revision={} --local-dir={}",
-      repo_id,
-      direct.string(),
-      mirrored ? " (an old mirror download, not used)" : "",
-      snapshots.string(),
-      repo_id,
-      revision.value_or("v3.0"),
-      direct.string());
+  const std::string note = is_mirror ? ": not used, an old mirror download made it" : "";
+  return NotHere(repo_id, wanted_revision, "not given", direct.string() + note, snapshots, direct);
 }
 
 }  // namespace lr::worker

@@ -1,3 +1,4 @@
+/// Reading meta/stats.json, and the two changes that are made to it.
 #include "worker/data/dataset_stats.h"
 
 #include "common/io/atomic_file.h"

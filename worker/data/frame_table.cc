@@ -1,3 +1,4 @@
+/// Columns of the selected episodes, gathered from the data files.
 #include "worker/data/frame_table.h"
 
 #include <algorithm>
@@ -99,7 +100,9 @@ void FrameTable::AllocateColumn(const std::string& key,
                                 const DatasetFeature& feature,
                                 int64_t rows) {
   std::vector<int64_t> shape = {rows};
-  if (feature.shape != std::vector<int64_t>{1}) {
+  // A policy's features keep their axis of one; bookkeeping columns are plain numbers per row.
+  const bool is_policy_feature = key.starts_with("observation") || key.starts_with("action");
+  if (is_policy_feature || feature.shape != std::vector<int64_t>{1}) {
     shape.insert(shape.end(), feature.shape.begin(), feature.shape.end());
   }
   switch (KindOf(feature)) {

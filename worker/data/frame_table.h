@@ -23,7 +23,8 @@ class FrameTable {
   static Result<std::unique_ptr<FrameTable>> Read(const DatasetMetadata& metadata,
                                                   const EpisodeRanges& ranges);
 
-  /// [rows] for features of shape [1], else [rows, shape…]; float32, int64 or bool.
+  /// [rows, shape…], or [rows] for features of shape [1] that no policy sees (timestamp, index, …);
+  /// float32, int64 or bool.
   const std::map<std::string, at::Tensor>& columns() const { return columns_; }
 
   const std::map<std::string, std::vector<std::string>>& texts() const { return texts_; }

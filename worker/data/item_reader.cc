@@ -1,18 +1,18 @@
+/// Batches from columns, pictures and videos; the part that runs for every sample of a training
+/// run.
 #include "worker/data/item_reader.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <list>
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
-#include "common/base/text.h"
 #include "common/io/atomic_file.h"
+#include "worker/data/decoder_cache.h"
+#include "worker/data/depth_codes.h"
 #include "worker/data/frame_table.h"
 #include "worker/data/lerobot_dataset.h"
-#include "worker/data/video_decoder.h"
+#include "worker/data/picture_decoder.h"
 
 namespace lr::worker {
 
@@ -20,281 +20,280 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Open videos, the least recently used of them closed first.
-class DecoderCache {
- public:
-  explicit DecoderCache(int64_t limit) : limit_(limit) {}
-
-  Result<VideoDecoder*> Open(const fs::path& path) {
-    for (auto it = open_.begin(); it != open_.end(); ++it) {
-      if (it->first == path) {
-        open_.splice(open_.begin(), open_, it);
-        return open_.front().second.get();
-      }
-    }
-    LR_ASSIGN(std::unique_ptr<VideoDecoder> decoder, VideoDecoder::Open(path));
-    if (limit_ > 0 && static_cast<int64_t>(open_.size()) == limit_) {
-      open_.pop_back();
-    }
-    open_.emplace_front(path, std::move(decoder));
-    return open_.front().second.get();
-  }
-
- private:
-  int64_t limit_;
-  std::list<std::pair<fs::path, std::unique_ptr<VideoDecoder>>> open_;
+/// A row that a sample shows: its own, or a neighbour by its window.
+struct ShownRow {
+  Row row;
+  size_t episode = 0;  ///< position in the dataset's ranges
+  bool is_pad = false;
 };
 
-/// One wanted frame of a video and where it goes.
+/// One wanted frame of a video and the number of its place in the batch.
 struct VideoQuery {
+  size_t file = 0;
   double seconds = 0.0;
-  uint8_t* out = nullptr;
-  Row row;  ///< of the sample, for messages
-  int64_t episode = 0;
+  int64_t slot = 0;
+  ShownRow shown;
 };
+
+/// Seconds since the episode's start. float32 is too coarse for long episodes, so a stored value
+/// that is a rounding of k / fps counts as exactly that.
+double ExactSeconds(double stored, double fps) {
+  const double frames = std::round(stored * fps);
+  const double rounding = stored * 1.2e-7 + 1e-6;
+  return std::abs(stored - frames / fps) <= rounding ? frames / fps : stored;
+}
 
 }  // namespace
 
 class ItemReader::Impl {
  public:
   Impl(std::shared_ptr<const LeRobotDataset> dataset, int64_t cache_size)
-      : dataset_(std::move(dataset)), decoders_(cache_size) {}
+      : dataset_(std::move(dataset)), decoders_(cache_size), pictures_(PictureDecoder::Create()) {
+    for (const auto& [key, camera] : dataset_->metadata().info().cameras) {
+      if (camera.is_depth) {
+        distances_[key] = DepthByCode(camera, dataset_->options().depth_in_millimetres);
+      }
+    }
+  }
 
   Result<Batch> ReadBatch(const std::vector<Row>& rows, bool pin_memory) {
+    memory_ = at::TensorOptions().pinned_memory(pin_memory);
     Batch batch;
-    const auto options = at::TensorOptions().pinned_memory(pin_memory);
     for (const auto& [key, column] : dataset_->frames().columns()) {
-      batch.tensors[key] = Gather(key, column, rows, options, batch);
+      ReadColumn(key, column, rows, batch);
     }
     for (const auto& [key, cells] : dataset_->frames().images()) {
-      LR_TRY(ReadPictures(key, cells, rows, options, batch));
+      LR_TRY(ReadPictures(key, cells, rows, batch));
     }
-    for (const std::string& camera : dataset_->metadata().info().video_keys()) {
-      LR_TRY(ReadVideo(camera, rows, options, batch));
+    for (const CameraFiles& camera : dataset_->videos()) {
+      LR_TRY(ReadVideo(camera, rows, batch));
     }
-    const at::Tensor& tasks = dataset_->frames().columns().at("task_index");
-    for (const Row row : rows) {
-      const int64_t task = tasks.data_ptr<int64_t>()[row.position];
-      const std::string* text = dataset_->metadata().FindTask(task);
-      if (text == nullptr) {
-        return DataLoss("row {}: task {} is not in meta/tasks.parquet", row.position, task);
-      }
-      batch.task.push_back(*text);
-    }
+    LR_TRY(ReadTasks(rows, batch));
     return batch;
   }
 
  private:
+  /// The rows that `key` shows for these samples: one each, or one per offset of its window.
+  std::vector<ShownRow> Shown(const std::string& key, const std::vector<Row>& rows) const {
+    static const std::vector<int64_t> kCurrentOnly = {0};
+    const std::vector<int64_t>* window = Window(key);
+    const std::vector<int64_t>& offsets = window == nullptr ? kCurrentOnly : *window;
+    std::vector<ShownRow> shown;
+    shown.reserve(rows.size() * offsets.size());
+    for (const Row row : rows) {
+      const EpisodeRange& range = dataset_->ranges().At(row);
+      const auto episode = static_cast<size_t>(&range - dataset_->ranges().ranges().data());
+      const Frame current = {range.from.number + row.position - range.first_row.position};
+      for (const int64_t offset : offsets) {
+        const WindowFrame frame = FrameAtOffset(current, offset, range.from, range.to);
+        const Row neighbour = {range.first_row.position + frame.frame.number - range.from.number};
+        shown.push_back({neighbour, episode, frame.is_pad});
+      }
+    }
+    return shown;
+  }
+
   const std::vector<int64_t>* Window(const std::string& key) const {
     const auto it = dataset_->options().windows.find(key);
     return it == dataset_->options().windows.end() ? nullptr : &it->second;
   }
 
-  /// The rows behind a sample and its window: {row, is_pad} per offset, one entry without a window.
-  std::vector<std::pair<Row, bool>> RowsOf(Row row, const std::vector<int64_t>* window) const {
-    if (window == nullptr) {
-      return {{row, false}};
-    }
-    const EpisodeRange& range = dataset_->ranges().At(row);
-    const Frame current = {range.from.number + row.position - range.first_row.position};
-    std::vector<std::pair<Row, bool>> rows;
-    rows.reserve(window->size());
-    for (const int64_t offset : *window) {
-      const WindowFrame frame = FrameAtOffset(current, offset, range.from, range.to);
-      rows.emplace_back(Row{range.first_row.position + frame.frame.number - range.from.number},
-                        frame.is_pad);
-    }
-    return rows;
-  }
-
-  /// [B, (T,) ...] with the padding mask under `<key>_is_pad` for windowed keys.
-  at::Tensor Gather(const std::string& key,
-                    const at::Tensor& column,
-                    const std::vector<Row>& rows,
-                    const at::TensorOptions& options,
-                    Batch& batch) const {
-    const std::vector<int64_t>* window = Window(key);
-    std::vector<int64_t> shape = {static_cast<int64_t>(rows.size())};
-    bool* pad = nullptr;
-    if (window != nullptr) {
-      shape.push_back(static_cast<int64_t>(window->size()));
-      pad = MakePadMask(key, rows, *window, options, batch);
-    }
-    shape.insert(shape.end(), column.sizes().begin() + 1, column.sizes().end());
-    at::Tensor out = at::empty(shape, options.dtype(column.scalar_type()));
-    const size_t bytes =
-        static_cast<size_t>(column.numel() / column.size(0)) * column.element_size();
-    const auto* source = static_cast<const char*>(column.const_data_ptr());
-    auto* target = static_cast<char*>(out.mutable_data_ptr());
-    for (const Row row : rows) {
-      for (const auto& [from, is_pad] : RowsOf(row, window)) {
-        std::copy_n(source + static_cast<size_t>(from.position) * bytes, bytes, target);
-        target += bytes;
-        if (pad != nullptr) {
-          *pad++ = is_pad;
-        }
-      }
-    }
-    return out;
-  }
-
-  static bool* MakePadMask(const std::string& key,
-                           const std::vector<Row>& rows,
-                           const std::vector<int64_t>& window,
-                           const at::TensorOptions& options,
-                           Batch& batch) {
-    at::Tensor& mask = batch.tensors[key + "_is_pad"];
-    mask = at::zeros({static_cast<int64_t>(rows.size()), static_cast<int64_t>(window.size())},
-                     options.dtype(at::kBool));
-    return mask.data_ptr<bool>();
-  }
-
-  /// Allocates [B, (T,) 3, H, W] and its padding mask.
-  at::Tensor AllocateCamera(const std::string& key,
-                            const std::vector<Row>& rows,
-                            PictureSize size,
-                            const at::TensorOptions& options,
-                            Batch& batch) const {
-    std::vector<int64_t> shape = {static_cast<int64_t>(rows.size())};
+  /// [B, (T,) item…] under `key`; with a window also the mask [B, T] under `<key>_is_pad`.
+  at::Tensor Allocate(const std::string& key,
+                      const std::vector<ShownRow>& shown,
+                      int64_t samples,
+                      at::IntArrayRef item,
+                      at::ScalarType dtype,
+                      Batch& batch) const {
+    std::vector<int64_t> shape = {samples};
     if (const std::vector<int64_t>* window = Window(key)) {
       shape.push_back(static_cast<int64_t>(window->size()));
-      bool* pad = MakePadMask(key, rows, *window, options, batch);
-      for (const Row row : rows) {
-        for (const auto& [from, is_pad] : RowsOf(row, window)) {
-          *pad++ = is_pad;
-        }
-      }
+      at::Tensor mask = at::empty(shape, memory_.dtype(at::kBool));
+      std::transform(shown.begin(), shown.end(), mask.data_ptr<bool>(), [](const ShownRow& row) {
+        return row.is_pad;
+      });
+      batch.tensors[key + "_is_pad"] = std::move(mask);
     }
-    shape.insert(shape.end(), {3, size.height, size.width});
-    batch.tensors[key] = at::empty(shape, options);
-    return batch.tensors[key];
+    shape.insert(shape.end(), item.begin(), item.end());
+    return batch.tensors[key] = at::empty(shape, memory_.dtype(dtype));
+  }
+
+  void ReadColumn(const std::string& key,
+                  const at::Tensor& column,
+                  const std::vector<Row>& rows,
+                  Batch& batch) const {
+    const std::vector<ShownRow> shown = Shown(key, rows);
+    const at::Tensor out = Allocate(key,
+                                    shown,
+                                    static_cast<int64_t>(rows.size()),
+                                    column.sizes().slice(1),
+                                    column.scalar_type(),
+                                    batch);
+    const size_t bytes = column.nbytes() / static_cast<size_t>(column.size(0));
+    const auto* source = static_cast<const char*>(column.const_data_ptr());
+    auto* target = static_cast<char*>(out.mutable_data_ptr());
+    for (const ShownRow& from : shown) {
+      std::copy_n(source + static_cast<size_t>(from.row.position) * bytes, bytes, target);
+      target += bytes;
+    }
+  }
+
+  Status ReadTasks(const std::vector<Row>& rows, Batch& batch) const {
+    const auto* tasks = dataset_->frames().columns().at("task_index").const_data_ptr<int64_t>();
+    for (const Row row : rows) {
+      const std::string* text = dataset_->metadata().FindTask(tasks[row.position]);
+      if (text == nullptr) {
+        return DataLoss("frame {}: its task_index {} is not in meta/tasks.parquet",
+                        dataset_->ranges().ToFrame(row).number,
+                        tasks[row.position]);
+      }
+      batch.task.push_back(*text);
+    }
+    return {};
+  }
+
+  /// Who is concerned, in front of what went wrong.
+  std::string Place(const ShownRow& shown, const std::string& camera) const {
+    const EpisodeRange& range = dataset_->ranges().ranges()[shown.episode];
+    const int64_t in_episode = shown.row.position - range.first_row.position;
+    return fmt::format("sample {} (frame {} of episode {}), camera {}",
+                       range.from.number + in_episode,
+                       in_episode,
+                       range.episode,
+                       camera);
   }
 
   Status ReadPictures(const std::string& key,
                       const std::vector<StoredImage>& cells,
                       const std::vector<Row>& rows,
-                      const at::TensorOptions& options,
-                      Batch& batch) const {
-    at::Tensor out;
+                      Batch& batch) {
+    const std::vector<ShownRow> shown = Shown(key, rows);
     float* target = nullptr;
-    PictureSize size;
-    for (const Row row : rows) {
-      for (const auto& [from, is_pad] : RowsOf(row, Window(key))) {
-        LR_ASSIGN(const Picture picture,
-                  LoadPicture(cells[static_cast<size_t>(from.position)])
-                      .WithContext("row {}, camera {}", row.position, key));
-        if (!out.defined()) {
-          size = picture.size;
-          out = AllocateCamera(key, rows, size, options.dtype(at::kFloat), batch);
-          target = out.data_ptr<float>();
-        }
-        if (picture.size != size) {
-          return InvalidArgument("row {}, camera {}: a picture of {}x{} among pictures of {}x{}",
-                                 row.position,
-                                 key,
-                                 picture.size.height,
-                                 picture.size.width,
-                                 size.height,
-                                 size.width);
-        }
-        const size_t pixels = picture.rgb.size() / 3;
-        for (size_t channel = 0; channel < 3; ++channel) {
-          for (size_t i = 0; i < pixels; ++i) {
-            *target++ = static_cast<float>(picture.rgb[3 * i + channel]) / 255.0F;
-          }
-        }
+    PictureSize first;
+    for (const ShownRow& from : shown) {
+      LR_ASSIGN(const PictureSize size,
+                LoadPicture(cells[static_cast<size_t>(from.row.position)])
+                    .WithContext("{}", Place(from, key)));
+      if (target == nullptr) {
+        first = size;
+        target = Allocate(key,
+                          shown,
+                          static_cast<int64_t>(rows.size()),
+                          {3, size.height, size.width},
+                          at::kFloat,
+                          batch)
+                     .data_ptr<float>();
       }
+      if (size != first) {
+        return InvalidArgument("{}: a picture of {}x{} among pictures of {}x{} (width x height)",
+                               Place(from, key),
+                               size.width,
+                               size.height,
+                               first.width,
+                               first.height);
+      }
+      target = std::transform(planes_.begin(), planes_.end(), target, [](uint8_t level) {
+        return static_cast<float>(level) / 255.0F;
+      });
     }
     return {};
   }
 
-  Result<Picture> LoadPicture(const StoredImage& cell) const {
+  /// The picture's planes into planes_; the bytes lie in the table or in a file that it names.
+  Result<PictureSize> LoadPicture(const StoredImage& cell) {
     if (!cell.bytes.empty()) {
-      return DecodePicture(cell.bytes);
+      return pictures_->Decode(cell.bytes, planes_);
     }
-    const fs::path path = fs::path(cell.path).is_absolute()
-                              ? fs::path(cell.path)
-                              : dataset_->metadata().root() / cell.path;
+    if (cell.path.empty()) {
+      return DataLoss("the table holds neither the bytes nor the path of this picture");
+    }
+    const fs::path path =
+        dataset_->metadata().root() / cell.path;  // an absolute path stays as it is
     LR_ASSIGN(const std::string bytes, ReadFile(path.string()));
-    return DecodePicture(bytes).WithContext("'{}'", path.string());
+    return pictures_->Decode(bytes, planes_).WithContext("'{}'", path.string());
   }
 
-  /// Time of a row inside its episode: exact from the frame number where the stored float32 is a
-  /// rounding of it, since float32 is too coarse for long episodes.
-  double SecondsOf(Row row) const {
-    const auto& columns = dataset_->frames().columns();
-    const double stored = columns.at("timestamp").data_ptr<float>()[row.position];
+  /// What a camera's batch needs, in the order of files and of time: each file is read front to
+  /// back.
+  std::vector<VideoQuery> Queries(const CameraFiles& camera,
+                                  const std::vector<ShownRow>& shown) const {
+    const auto* stored = dataset_->frames().columns().at("timestamp").const_data_ptr<float>();
     const auto fps = static_cast<double>(dataset_->fps());
-    const double frames = std::round(stored * fps);
-    return std::abs(stored * fps - frames) < 0.02 ? frames / fps : stored;
-  }
-
-  Status ReadVideo(const std::string& camera,
-                   const std::vector<Row>& rows,
-                   const at::TensorOptions& options,
-                   Batch& batch) {
-    std::map<fs::path, std::vector<VideoQuery>> queries;  // by file: each is decoded front to back
-    std::vector<std::pair<fs::path, VideoQuery>> wanted;
-    for (const Row row : rows) {
-      for (const auto& [from, is_pad] : RowsOf(row, Window(camera))) {
-        const int64_t episode = dataset_->ranges().At(from).episode;
-        const EpisodeRecord& record = dataset_->metadata().episodes()[static_cast<size_t>(episode)];
-        LR_ASSIGN(fs::path file, dataset_->metadata().VideoFile(record, camera));
-        const double seconds = record.videos.at(camera).from_timestamp + SecondsOf(from);
-        wanted.push_back({std::move(file), {seconds, nullptr, row, episode}});
-      }
+    std::vector<VideoQuery> queries;
+    queries.reserve(shown.size());
+    for (const ShownRow& from : shown) {
+      const CameraFiles::Place& place = camera.episodes[from.episode];
+      const double seconds = place.from_timestamp + ExactSeconds(stored[from.row.position], fps);
+      queries.push_back({place.file, seconds, static_cast<int64_t>(queries.size()), from});
     }
-    LR_ASSIGN(VideoDecoder * first, decoders_.Open(wanted.front().first));
-    const PictureSize size = first->size();
-    at::Tensor out = AllocateCamera(camera, rows, size, options.dtype(at::kByte), batch);
-    const size_t bytes = 3 * static_cast<size_t>(size.height) * static_cast<size_t>(size.width);
-    auto* target = out.data_ptr<uint8_t>();
-    for (auto& [file, query] : wanted) {
-      query.out = target;
-      target += bytes;
-      queries[file].push_back(query);
-    }
-    for (auto& [file, list] : queries) {
-      LR_TRY(DecodeFile(camera, file, list, size));
-    }
-    return {};
-  }
-
-  Status DecodeFile(const std::string& camera,
-                    const fs::path& file,
-                    std::vector<VideoQuery>& queries,
-                    PictureSize size) {
-    LR_ASSIGN(VideoDecoder * decoder, decoders_.Open(file));
-    if (decoder->size() != size) {
-      return InvalidArgument("camera {}: '{}' has {}x{} pixels, other files {}x{}",
-                             camera,
-                             file.string(),
-                             decoder->size().height,
-                             decoder->size().width,
-                             size.height,
-                             size.width);
-    }
-    std::stable_sort(queries.begin(), queries.end(), [](const VideoQuery& a, const VideoQuery& b) {
-      return a.seconds < b.seconds;
+    std::sort(queries.begin(), queries.end(), [](const VideoQuery& a, const VideoQuery& b) {
+      return std::tie(a.file, a.seconds) < std::tie(b.file, b.seconds);
     });
-    for (const VideoQuery& query : queries) {
-      const Status decoded =
-          decoder->Decode({query.seconds}, dataset_->options().tolerance_s, {query.out});
-      if (!decoded.ok()) {
-        return decoded.WithContext(
-            "row {}, episode {}, camera {} (leave the episode out with "
-            "--dataset.exclude_episodes=[{}])",
-            query.row.position,
-            query.episode,
-            camera,
-            query.episode);
+    return queries;
+  }
+
+  Status ReadVideo(const CameraFiles& camera, const std::vector<Row>& rows, Batch& batch) {
+    const std::vector<ShownRow> shown = Shown(camera.camera, rows);
+    const int64_t channels = camera.is_depth ? 1 : 3;
+    at::Tensor out;
+    PictureSize first;
+    for (const VideoQuery& query : Queries(camera, shown)) {
+      const std::string& file = camera.files[query.file];
+      LR_ASSIGN(VideoDecoder * decoder,
+                decoders_.Get(file).WithContext("{}", Place(query.shown, camera.camera)));
+      if (!out.defined()) {
+        first = decoder->size();
+        out = Allocate(camera.camera,
+                       shown,
+                       static_cast<int64_t>(rows.size()),
+                       {channels, first.height, first.width},
+                       camera.is_depth ? at::kFloat : at::kByte,
+                       batch);
       }
+      if (decoder->size() != first) {
+        return InvalidArgument(
+            "camera {}: '{}' has {}x{} pixels, other files {}x{} (width x height)",
+            camera.camera,
+            file,
+            decoder->size().width,
+            decoder->size().height,
+            first.width,
+            first.height);
+      }
+      LR_TRY(DecodeInto(camera, query, *decoder, channels * first.pixels(), out));
     }
     return {};
+  }
+
+  Status DecodeInto(const CameraFiles& camera,
+                    const VideoQuery& query,
+                    VideoDecoder& decoder,
+                    int64_t numbers,
+                    at::Tensor& out) {
+    const double tolerance_s = dataset_->options().tolerance_s;
+    const Status decoded =
+        camera.is_depth
+            ? decoder.ReadDepth(query.seconds,
+                                tolerance_s,
+                                distances_.at(camera.camera),
+                                out.data_ptr<float>() + query.slot * numbers)
+            : decoder.ReadRgb(
+                  query.seconds, tolerance_s, out.data_ptr<uint8_t>() + query.slot * numbers);
+    if (decoded.ok()) {
+      return {};
+    }
+    const int64_t episode = dataset_->ranges().ranges()[query.shown.episode].episode;
+    return decoded.WithContext("{} (leave the episode out with --dataset.exclude_episodes=[{}])",
+                               Place(query.shown, camera.camera),
+                               episode);
   }
 
   std::shared_ptr<const LeRobotDataset> dataset_;
   DecoderCache decoders_;
+  std::unique_ptr<PictureDecoder> pictures_;
+  std::map<std::string, std::vector<float>> distances_;  ///< of depth cameras, by code
+  std::vector<uint8_t> planes_;                          ///< the picture decoded last
+  at::TensorOptions memory_;
 };
 
 ItemReader::ItemReader(std::shared_ptr<const LeRobotDataset> dataset, int64_t decoder_cache_size)
@@ -305,23 +304,6 @@ ItemReader::ItemReader(ItemReader&&) noexcept = default;
 
 Result<Batch> ItemReader::ReadBatch(const std::vector<Row>& rows, bool pin_memory) {
   return impl_->ReadBatch(rows, pin_memory);
-}
-
-Result<int64_t> DecoderCacheSizeFromEnvironment() {
-  constexpr const char* kName = "LEROBOT_VIDEO_DECODER_CACHE_SIZE";
-  const char* text = std::getenv(kName);  // NOLINT(concurrency-mt-unsafe): nobody writes it
-  if (text == nullptr) {
-    return 100;
-  }
-  const std::string value = text;
-  if (value.empty() || value == "none" || value == "None" || value == "-1") {
-    return 0;
-  }
-  const std::optional<int64_t> count = ParseInt(value);
-  if (!count || *count < 1) {
-    return InvalidArgument("{}={}: expected a count of at least 1, or none", kName, value);
-  }
-  return *count;
 }
 
 }  // namespace lr::worker

@@ -19,7 +19,7 @@ class LeRobotDataset;
 class ItemReader {
  public:
   /// `decoder_cache_size`: open video files kept at a time, 0 for no limit
-  /// (DecoderCacheSizeFromEnvironment).
+  /// (decoder_cache.h).
   ItemReader(std::shared_ptr<const LeRobotDataset> dataset, int64_t decoder_cache_size);
   ~ItemReader();
   ItemReader(ItemReader&&) noexcept;
@@ -32,9 +32,5 @@ class ItemReader {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-/// LEROBOT_VIDEO_DECODER_CACHE_SIZE: a count, 100 when unset; "none", "" or -1 mean no limit (0);
-/// other values below 1 are an error.
-Result<int64_t> DecoderCacheSizeFromEnvironment();
 
 }  // namespace lr::worker

@@ -1,3 +1,4 @@
+/// Opening: selection, video files, rows, statistics.
 #include "worker/data/lerobot_dataset.h"
 
 #include <algorithm>
@@ -5,30 +6,38 @@
 #include <ATen/ops/tensor.h>
 
 #include "worker/data/frame_table.h"
+#include "worker/data/video_decoder.h"
 
 namespace lr::worker {
 
 namespace {
 
-Status CheckCameras(const DatasetMetadata& metadata, const EpisodeRanges& ranges) {
-  for (const auto& [key, camera] : metadata.info().cameras) {
-    if (camera.is_depth) {
-      return Unimplemented(
-          "{}: depth cameras are specified but not built yet; use a dataset without them", key);
+/// The selected episodes in the dataset's order, each once.
+Result<EpisodeRanges> MakeRanges(const DatasetMetadata& metadata, std::vector<int64_t> episodes) {
+  std::sort(episodes.begin(), episodes.end());
+  episodes.erase(std::unique(episodes.begin(), episodes.end()), episodes.end());
+  const auto total = static_cast<int64_t>(metadata.episodes().size());
+  EpisodeRanges ranges;
+  for (const int64_t episode : episodes) {
+    if (episode < 0 || episode >= total) {
+      return OutOfRange(
+          "episode {} is not in the dataset; valid episodes are 0 to {}", episode, total - 1);
     }
+    const EpisodeRecord& record = metadata.episodes()[static_cast<size_t>(episode)];
+    ranges.Append(episode, record.from, record.to);
   }
-  for (const std::string& camera : metadata.info().video_keys()) {
-    for (const EpisodeRange& range : ranges.ranges()) {
-      const EpisodeRecord& record = metadata.episodes()[static_cast<size_t>(range.episode)];
-      LR_ASSIGN(const std::filesystem::path file, metadata.VideoFile(record, camera));
-      std::error_code error;
-      if (!std::filesystem::is_regular_file(file, error)) {
-        return NotFound("episode {}, camera {}: the video '{}' does not exist",
-                        range.episode,
-                        camera,
-                        file.string());
-      }
-    }
+  if (ranges.num_rows() == 0) {
+    return InvalidArgument("the {} selected episodes hold no frame", episodes.size());
+  }
+  return ranges;
+}
+
+/// Opens one file per camera: a codec without a decoder is known before the first batch.
+Status CheckDecoders(const std::vector<CameraFiles>& cameras) {
+  for (const CameraFiles& camera : cameras) {
+    LR_TRY(
+        VideoDecoder::Open(camera.files.front())
+            .WithContext("camera {} (readable codecs: {})", camera.camera, ReadableVideoCodecs()));
   }
   return {};
 }
@@ -53,19 +62,10 @@ Result<std::shared_ptr<const LeRobotDataset>> LeRobotDataset::Open(
     std::shared_ptr<const DatasetMetadata> metadata, const DatasetOptions& options) {
   std::shared_ptr<LeRobotDataset> dataset(new LeRobotDataset());
   dataset->options_ = options;
-  std::vector<int64_t> episodes = options.episodes;
-  std::sort(episodes.begin(), episodes.end());
-  for (const int64_t episode : episodes) {
-    if (episode < 0 || episode >= static_cast<int64_t>(metadata->episodes().size())) {
-      return OutOfRange("episode {} of {}", episode, metadata->episodes().size());
-    }
-    const EpisodeRecord& record = metadata->episodes()[static_cast<size_t>(episode)];
-    dataset->ranges_.Append(episode, record.from, record.to);
-  }
-  if (dataset->ranges_.num_rows() == 0) {
-    return InvalidArgument("the selected episodes hold no frame");
-  }
-  LR_TRY(CheckCameras(*metadata, dataset->ranges_));
+  LR_ASSIGN(dataset->ranges_, MakeRanges(*metadata, options.episodes));
+  LR_ASSIGN(dataset->videos_, LocateVideos(*metadata, dataset->ranges_));
+  LR_TRY(CheckDecoders(dataset->videos_));
+  dataset->warnings_ = CheckVideoSpans(*metadata, dataset->ranges_);
   LR_ASSIGN(dataset->frames_, FrameTable::Read(*metadata, dataset->ranges_));
   DatasetStats stats = metadata->stats();
   if (options.use_imagenet_stats) {

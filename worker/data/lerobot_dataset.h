@@ -15,6 +15,7 @@
 
 #include "common/base/status.h"
 #include "worker/data/batch.h"
+#include "worker/data/camera_files.h"
 #include "worker/data/dataset_metadata.h"
 #include "worker/data/episode_ranges.h"
 #include "worker/data/windows.h"
@@ -30,9 +31,9 @@ using Statistics = std::map<std::string, std::map<std::string, at::Tensor>>;
 Statistics ToTensors(const DatasetStats& stats);
 
 struct DatasetOptions {
-  std::vector<int64_t>
-      episodes;            ///< the selection (SelectEpisodes, SplitHeldOut); order does not matter
-  WindowMap windows = {};  ///< MakeWindows
+  /// The selection (SelectEpisodes, SplitHeldOut); order does not matter.
+  std::vector<int64_t> episodes = {};
+  WindowMap windows = {};     ///< MakeWindows
   double tolerance_s = 1e-4;  ///< largest distance between a wanted and a found video frame
   bool use_imagenet_stats = true;
   bool depth_in_millimetres = true;  ///< unit of depth cameras' items; metres otherwise
@@ -70,6 +71,12 @@ class LeRobotDataset {
 
   const FrameTable& frames() const { return *frames_; }
 
+  /// Where the frames of cameras of dtype video lie.
+  const std::vector<CameraFiles>& videos() const { return videos_; }
+
+  /// Things a person should hear before training starts.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
  private:
   LeRobotDataset() = default;
 
@@ -77,6 +84,8 @@ class LeRobotDataset {
   DatasetOptions options_;
   EpisodeRanges ranges_;
   Statistics stats_;
+  std::vector<CameraFiles> videos_;
+  std::vector<std::string> warnings_;
   std::unique_ptr<FrameTable> frames_;
 };
 

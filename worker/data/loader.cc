@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <thread>
 
+#include "worker/data/decoder_cache.h"
 #include "worker/data/item_reader.h"
 #include "worker/data/lerobot_dataset.h"
 #include "worker/data/sampler.h"

@@ -1,4 +1,8 @@
+/// The border to Arrow: its statuses and exceptions become a Status here.
 #include "worker/data/parquet_file.h"
+
+#include <algorithm>
+#include <type_traits>
 
 #include <arrow/api.h>
 #include <arrow/io/file.h>
@@ -120,14 +124,29 @@ class FlatCopy {
         CopyAll<arrow::UInt64Array>(array, first, count);
         return {};
       case arrow::Type::FLOAT:
-        CopyAll<arrow::FloatArray>(array, first, count);
-        return {};
+        return CopyReals<arrow::FloatArray>(array, first, count);
       case arrow::Type::DOUBLE:
-        CopyAll<arrow::DoubleArray>(array, first, count);
-        return {};
+        return CopyReals<arrow::DoubleArray>(array, first, count);
       default:
-        return InvalidArgument("holds {} where numbers are expected", array.type()->ToString());
+        return Mismatch(array);
     }
+  }
+
+  static Status Mismatch(const arrow::Array& array) {
+    constexpr const char* kWanted = std::is_same_v<Out, bool>       ? "true or false"
+                                    : std::is_floating_point_v<Out> ? "numbers"
+                                                                    : "whole numbers";
+    return InvalidArgument("holds {} where {} are expected", array.type()->ToString(), kWanted);
+  }
+
+  /// Fractions go into floating-point columns only.
+  template <typename Array>
+  Status CopyReals(const arrow::Array& array, int64_t first, int64_t count) {
+    if constexpr (std::is_floating_point_v<Out>) {
+      CopyAll<Array>(array, first, count);
+      return {};
+    }
+    return Mismatch(array);
   }
 
   const std::vector<int64_t>& shape_;
@@ -193,9 +212,10 @@ Result<std::shared_ptr<arrow::Table>> Load(const std::string& path,
     const auto size = std::filesystem::file_size(path, error);
     return DataLoss("'{}' ({} bytes): {}", path, error ? 0 : size, status.message());
   };
-  auto input = arrow::io::ReadableFile::Open(path);
+  auto input = arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ);
   if (!input.ok()) {
-    return NotFound("'{}': {}", path, input.status().message());
+    return std::filesystem::exists(path) ? failed(input.status())
+                                         : NotFound("'{}' does not exist", path);
   }
   auto reader = parquet::arrow::OpenFile(*input, arrow::default_memory_pool());
   if (!reader.ok()) {

@@ -1,16 +1,15 @@
 #pragma once
-/// Frames out of video files and encoded pictures by FFmpeg: the border to its C API. No LibTorch.
+/// Frames out of one video file by presentation time. No LibTorch; FFmpeg stays in the .cc.
 ///
-/// A frame is found by presentation time alone: seek to the key frame at or before it, decode
-/// forward, take the nearest. When the wanted frame lies shortly after the last one, decoding goes
-/// on without a seek. Colours: swscale with its default flags, as the reference decoders do (exact
-/// on the fixtures). One object belongs to one thread.
+/// A wanted time is found by seeking to the key frame at or before it and decoding forward to its
+/// two neighbours; the nearer one is taken (dataset_and_training_loop.md E.8, second algorithm).
+/// When the way from the last delivered frame is no longer than from a key frame, decoding goes on
+/// without a seek. One object belongs to one thread and keeps the file open.
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
@@ -18,42 +17,37 @@
 namespace lr::worker {
 
 struct PictureSize {
-  int height = 0;
-  int width = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+
+  int64_t pixels() const { return height * width; }
 
   bool operator==(const PictureSize&) const = default;
 };
 
 class VideoDecoder {
  public:
-  /// Opens the file's first video stream; errors name file, codec and FFmpeg's reason.
+  /// Opens the file's video stream; errors name file, codec and FFmpeg's reason.
   static Result<std::unique_ptr<VideoDecoder>> Open(const std::filesystem::path& path);
-  ~VideoDecoder();
-  VideoDecoder(const VideoDecoder&) = delete;
-  VideoDecoder& operator=(const VideoDecoder&) = delete;
+  virtual ~VideoDecoder() = default;
 
-  PictureSize size() const;
+  virtual PictureSize size() const = 0;
 
-  /// Decodes the frames nearest to `seconds` (ascending) as planes: out[i] receives 3 x height x
-  /// width bytes. Fails when the nearest is further away than `tolerance_s`.
-  Status Decode(const std::vector<double>& seconds,
-                double tolerance_s,
-                const std::vector<uint8_t*>& out);
+  /// Writes the frame nearest to `seconds` as 3 x height x width bytes, red plane first.
+  /// kOutOfRange when it is further away than `tolerance_s` (inclusive): names wanted, found and
+  /// available times.
+  virtual Status ReadRgb(double seconds, double tolerance_s, uint8_t* planes) = 0;
 
- private:
-  class Impl;
-  explicit VideoDecoder(std::unique_ptr<Impl> impl);
-
-  std::unique_ptr<Impl> impl_;
+  /// The same for a depth camera: `distances` gives the value of every 12-bit code (DepthByCode);
+  /// writes height x width floats. Refuses streams that are not 12-bit grey.
+  virtual Status ReadDepth(double seconds,
+                           double tolerance_s,
+                           const std::vector<float>& distances,
+                           float* out) = 0;
 };
 
-/// A picture as packed RGB bytes.
-struct Picture {
-  PictureSize size;
-  std::vector<uint8_t> rgb;  ///< height x width x 3
-};
-
-/// Decodes one PNG, JPEG or TIFF.
-Result<Picture> DecodePicture(std::string_view bytes);
+/// Names of the video codecs that datasets use and these FFmpeg libraries can read, for `--version`
+/// and messages: "av1 (libdav1d), h264, hevc".
+std::string ReadableVideoCodecs();
 
 }  // namespace lr::worker

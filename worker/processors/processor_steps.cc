@@ -9,10 +9,13 @@ namespace lr::worker {
 namespace {
 
 std::optional<at::ScalarType> DtypeOf(const Json& name) {
-  if (name == "float32") {
+  if (name == "float32" || name == "float") {
     return at::kFloat;
   }
-  if (name == "float16") {
+  if (name == "float64" || name == "double") {
+    return at::kDouble;
+  }
+  if (name == "float16" || name == "half") {
     return at::kHalf;
   }
   if (name == "bfloat16") {
@@ -105,10 +108,22 @@ Result<std::unique_ptr<ProcessorStep>> MakeNormalizer(NormalizerStep::Direction 
   LR_ASSIGN(FeatureMap features, FeaturesFromJson(part("features")));
   LR_ASSIGN(NormalizationMap modes, ModesFromJson(part("norm_map")));
   LR_ASSIGN(Statistics stats, StatisticsFromState(state));
+  NormalizerStep::ObservationKeys keys;
+  if (const Json list = part("normalize_observation_keys"); list.is_array()) {
+    keys.emplace();
+    for (const Json& key : list) {
+      if (!key.is_string()) {
+        return InvalidArgument("normalize_observation_keys: {} is no key", key.dump());
+      }
+      keys->insert(key.get<std::string>());
+    }
+  }
   const double eps =
       config.contains("eps") && config["eps"].is_number() ? config["eps"].get<double>() : 1e-8;
   return std::unique_ptr<ProcessorStep>(std::make_unique<NormalizerStep>(
-      direction, Normalizer(std::move(features), std::move(modes), std::move(stats), eps)));
+      direction,
+      Normalizer(std::move(features), std::move(modes), std::move(stats), eps),
+      std::move(keys)));
 }
 
 /// Axes of one unbatched sample, by what the key is; -1: not known.
@@ -190,9 +205,20 @@ void NormalizerStep::Replace(const std::optional<FeatureMap>& features,
 }
 
 Json NormalizerStep::Config() const {
-  return {{"eps", normalizer_.eps()},
-          {"features", FeaturesToJson(normalizer_.features())},
-          {"norm_map", ModesToJson(normalizer_.modes())}};
+  Json config = {{"eps", normalizer_.eps()},
+                 {"features", FeaturesToJson(normalizer_.features())},
+                 {"norm_map", ModesToJson(normalizer_.modes())}};
+  if (observation_keys_) {
+    config["normalize_observation_keys"] = *observation_keys_;
+  }
+  return config;
+}
+
+bool NormalizerStep::AppliesTo(const std::string& key, FeatureType type) const {
+  if (type == FeatureType::kAction || key == "action") {
+    return key == "action";
+  }
+  return !observation_keys_ || observation_keys_->count(key) > 0;
 }
 
 TensorMap NormalizerStep::State() const {
@@ -208,7 +234,7 @@ TensorMap NormalizerStep::State() const {
 Status NormalizerStep::Apply(Batch& batch) {
   for (const auto& [key, feature] : normalizer_.features()) {
     const auto it = batch.tensors.find(key);
-    if (it == batch.tensors.end() || (feature.type == FeatureType::kAction && key != "action")) {
+    if (it == batch.tensors.end() || !AppliesTo(key, feature.type)) {
       continue;
     }
     Result<at::Tensor> done = direction_ == Direction::kForward
@@ -243,6 +269,9 @@ Result<std::unique_ptr<ProcessorStep>> MakeStep(const std::string& registry_name
                                    ? config["device"].get<std::string>()
                                    : "cpu";
     const Json dtype = config.contains("float_dtype") ? config["float_dtype"] : Json(nullptr);
+    if (!dtype.is_null() && !DtypeOf(dtype)) {
+      return InvalidArgument("float_dtype: {} is no floating type", dtype.dump());
+    }
     return std::unique_ptr<ProcessorStep>(std::make_unique<DeviceStep>(device, dtype));
   }
   if (registry_name == "normalizer_processor") {

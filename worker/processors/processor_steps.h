@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "common/io/json.h"
@@ -57,7 +58,8 @@ class DeviceStep final : public ProcessorStep {
 
  private:
   std::string device_;
-  Json float_dtype_;  ///< null, "float32", "float16" or "bfloat16"
+  Json
+      float_dtype_;  ///< null, "float16", "bfloat16", "float32", "float64" or another name of these
 };
 
 /// normalizer_processor and unnormalizer_processor
@@ -65,8 +67,13 @@ class NormalizerStep final : public ProcessorStep {
  public:
   enum class Direction { kForward, kInverse };
 
-  NormalizerStep(Direction direction, Normalizer normalizer)
-      : direction_(direction), normalizer_(std::move(normalizer)) {}
+  /// Only these observations are normalised; nullopt: all. Actions always are.
+  using ObservationKeys = std::optional<std::set<std::string>>;
+
+  NormalizerStep(Direction direction, Normalizer normalizer, ObservationKeys observation_keys = {})
+      : direction_(direction),
+        normalizer_(std::move(normalizer)),
+        observation_keys_(std::move(observation_keys)) {}
 
   /// Unset parts stay.
   void Replace(const std::optional<FeatureMap>& features,
@@ -82,8 +89,11 @@ class NormalizerStep final : public ProcessorStep {
   Status Apply(Batch& batch) override;
 
  private:
+  bool AppliesTo(const std::string& key, FeatureType type) const;
+
   Direction direction_;
   Normalizer normalizer_;
+  ObservationKeys observation_keys_;
 };
 
 /// The step of that name; unknown names are refused with the known ones.
