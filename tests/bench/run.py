@@ -123,13 +123,15 @@ class Bench:
         if not program.exists():
             print("loader: build with the preset 'bench' (-DLR_BENCH=ON)")
             return
+        def rate(command):
+            done = subprocess.run([*map(str, command)], env={**os.environ, "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, check=True)
+            return float(re.search(r"([0-9.]+) items/s", done.stdout).group(1))
+
+        script = pathlib.Path(__file__).with_name("peer_loader.py")
         for workers in (0, 2):
-            mine = []
-            for _ in range(self.repeat):
-                done = subprocess.run([str(program), str(DATASET), str(workers)], capture_output=True, text=True, check=True)
-                mine.append(float(re.search(r"([0-9.]+) items/s", done.stdout).group(1)))
-            known = {0: 181, 2: 285}[workers]
-            self.report(f"loader, two cameras, {workers} workers", "items/s", mine, None, f">= 2 x (Python, known: {known})")
+            mine, peer = self.pairs(lambda w=workers: rate([program, DATASET, w]),
+                                    lambda w=workers: rate([self.peer / "python", script, DATASET, w]))
+            self.report(f"loader, two cameras, {workers} workers", "items/s", mine, peer, ">= 2 x", smaller_is_better=False)
 
 
 def main():

@@ -40,7 +40,7 @@ class ResNetImpl : public torch::nn::Module {
   /// kUnimplemented upstream, a failed check here: callers refuse it first).
   explicit ResNetImpl(const ResNetShape& shape, bool dilate_last_stage = false);
 
-  /// images [B, 3, H, W], channels-last preferred -> features [B, out_channels, H / 32, W / 32]
+  /// images [B, 3, H, W] of any layout -> features [B, out_channels, H / 32, W / 32]
   /// (rounded up).
   at::Tensor forward(const at::Tensor& images);
 

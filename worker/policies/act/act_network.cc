@@ -1,8 +1,8 @@
 // ACT's forward pass. Dimensions: B batch, T chunk, A action, S state, D width, Z latent, N camera
 // tokens.
 //
-// All frames of one size go through the backbone in one call, channels last: on the CPU that is
-// where a training step spends its time.
+// All frames of one size go through the backbone in one call: on the CPU that is where a training
+// step spends its time.
 #include "worker/policies/act/act_network.h"
 
 #include <utility>
@@ -29,15 +29,28 @@ const at::Tensor& Need(const Batch& batch, const std::string& key) {
   return *tensor;
 }
 
-/// Frames of different cameras under one another, channels last: [sum of B, 3, H, W].
+/// The layout in which convolutions run fastest. Channels last saves a conversion of every
+/// activation and costs a slow one of every weight, so that on the CPU it pays for many pixels
+/// only: forward and backward on one thread take 1.25 times as long with it for 16 frames of 96 x
+/// 128, and 0.86 times for 4 frames of 480 x 640.
+at::MemoryFormat FrameLayout(const at::Tensor& frame, int64_t n_cameras) {
+  constexpr int64_t kManyPixels = 400'000;
+  const int64_t pixels = n_cameras * frame.size(0) * frame.size(2) * frame.size(3);
+  return frame.is_cpu() && pixels < kManyPixels ? at::MemoryFormat::Contiguous
+                                                : at::MemoryFormat::ChannelsLast;
+}
+
+/// Frames of different cameras under one another: [sum of B, 3, H, W].
 at::Tensor StackFrames(const std::vector<at::Tensor>& frames) {
-  if (frames.size() == 1) {
-    return frames[0].contiguous(at::MemoryFormat::ChannelsLast);
+  const auto n_cameras = static_cast<int64_t>(frames.size());
+  const at::MemoryFormat layout = FrameLayout(frames[0], n_cameras);
+  if (n_cameras == 1) {
+    return frames[0].contiguous(layout);
   }
   std::vector<int64_t> shape = frames[0].sizes().vec();
-  shape[0] *= static_cast<int64_t>(frames.size());
-  at::Tensor stacked = at::empty(shape, frames[0].options(), at::MemoryFormat::ChannelsLast);
-  const std::vector<at::Tensor> places = stacked.chunk(static_cast<int64_t>(frames.size()));
+  shape[0] *= n_cameras;
+  at::Tensor stacked = at::empty(shape, frames[0].options(), layout);
+  const std::vector<at::Tensor> places = stacked.chunk(n_cameras);
   for (size_t i = 0; i < frames.size(); ++i) {
     places[i].copy_(frames[i]);
   }
