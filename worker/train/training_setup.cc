@@ -14,6 +14,7 @@
 #include "worker/data/sampler.h"
 #include "worker/policies/policy_factory.h"
 #include "worker/policies/policy_features.h"
+#include "worker/precision/tf32.h"
 #include "worker/train/console.h"
 #include "worker/train/training_run.h"
 
@@ -120,6 +121,10 @@ Status TrainingRun::OpenDataset() {
   }
   at::globalContext().setDeterministicCuDNN(config_.cudnn_deterministic);
   at::globalContext().setBenchmarkCuDNN(!config_.cudnn_deterministic);
+  ApplyTf32(config_.tf32);
+  if (config_.tf32 && accelerator_->device().is_cuda()) {
+    SPDLOG_INFO("{}", DescribeTf32());
+  }
   SPDLOG_INFO("Creating dataset");
   const DatasetConfig& wanted = config_.dataset;
   LR_ASSIGN(
