@@ -19,29 +19,31 @@
 
 #include "common/base/status.h"
 #include "common/contract/worker_environment.h"
+#include "worker/accelerator/accelerator_config.h"
 #include "worker/comm/process_groups.h"
 #include "worker/optim/optimizer.h"
 #include "worker/optim/schedule.h"
 #include "worker/parallel/replicated_engine.h"
+#include "worker/parallel/sharded_engine.h"
+#include "worker/parallel/tensor_visitor.h"
+#include "worker/precision/autocast.h"
 
 namespace lr {
 
 struct AcceleratorOptions {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   int64_t gradient_accumulation_steps = 1;
-  worker::ReplicatedOptions ddp;
+  worker::Topology topology;                ///< resolved; its product is the world size
+  worker::ReplicatedOptions ddp;            ///< when the topology is not sharded
+  worker::ShardedOptions fsdp;              ///< when it is
+  std::optional<c10::ScalarType> autocast;  ///< dtype of forward passes under mixed precision
 };
 
 class Accelerator;
 
-/// The tensors a module's output holds; overload it (found by argument-dependent look-up) for own
-/// output types.
-inline std::vector<at::Tensor> OutputTensors(const at::Tensor& output) {
-  return {output};
-}
-
 /// A module in its data-parallel container: call it like the module; `->` reaches the user's own
-/// module.
+/// module. Inputs and outputs are tensors, containers of them, or structs with a VisitTensors
+/// overload (tensor_visitor.h).
 template <typename Module>
 class PreparedModel {
  public:
@@ -51,7 +53,7 @@ class PreparedModel {
       : module_(std::move(module)), engine_(&engine), accelerator_(&accelerator) {}
 
   template <typename... Args>
-  auto operator()(Args&&... args);
+  auto operator()(Args... args);
 
   Module* operator->() const { return module_.get(); }
 
@@ -59,6 +61,8 @@ class PreparedModel {
 
  private:
   friend class Accelerator;
+  worker::AutocastGuard Autocast() const;
+
   std::shared_ptr<Module> module_;
   worker::ParallelEngine* engine_;
   const Accelerator* accelerator_;
@@ -105,12 +109,20 @@ class Accelerator {
 
   int64_t gradient_accumulation_steps() const { return options_.gradient_accumulation_steps; }
 
-  /// Collective. Moves the module to the device, makes all replicas equal to rank 0's and wraps it.
+  /// Collective. Moves the module to the device, takes rank 0's weights everywhere and replicates
+  /// or shards it. One module per accelerator.
   template <typename Module>
   Result<PreparedModel<Module>> prepare(std::shared_ptr<Module> module);
 
-  /// The optimizer of an already prepared model (its parameters are the same tensors).
-  AcceleratedOptimizer prepare(std::unique_ptr<worker::Optimizer> optimizer) const;
+  /// The optimizer of an already prepared model: its groups' parameters are replaced, by name, with
+  /// what this rank holds of them. kNotFound for a name that the model does not have.
+  Result<AcceleratedOptimizer> prepare(std::unique_ptr<worker::Optimizer> optimizer) const;
+
+  /// What was asked for; units may have been added by the model's own declaration.
+  const AcceleratorOptions& options() const { return options_; }
+
+  /// The sharded engine of the prepared model; null unless the run is sharded.
+  const worker::ShardedEngine* sharded() const { return sharded_; }
 
   /// Marks one micro-batch: the `counter`-th of the run (1-based). Gradients are exchanged and
   /// applied when `counter` is a multiple of the accumulation steps; counting from the run's start
@@ -140,28 +152,52 @@ class Accelerator {
   Accelerator(const AcceleratorOptions& options,
               const WorkerEnvironment& environment,
               std::unique_ptr<worker::ProcessGroups> groups);
+  void DeclareUnits(std::vector<std::string> class_names);
   Result<worker::ParallelEngine*> MakeEngine(torch::nn::Module& module);
+
+  /// Outputs of a replicated or plain forward under mixed precision are float32 for the caller.
+  void ToFloat(const std::vector<at::Tensor*>& outputs) const;
+
+  template <typename Module>
+  friend class PreparedModel;
 
   AcceleratorOptions options_;
   WorkerEnvironment environment_;
   std::unique_ptr<worker::ProcessGroups> groups_;
-  std::vector<std::unique_ptr<worker::ParallelEngine>> engines_;  // destroyed before the groups
+  std::unique_ptr<worker::ParallelEngine> engine_;  // destroyed before the groups
+  worker::ShardedEngine* sharded_ = nullptr;        // the same, when it is one
   bool sync_gradients_ = true;
 };
 
 template <typename Module>
 template <typename... Args>
-auto PreparedModel<Module>::operator()(Args&&... args) {
+auto PreparedModel<Module>::operator()(Args... args) {
   const bool sync = accelerator_->sync_gradients();
-  engine_->BeginForward(sync);
-  auto output = module_->forward(std::forward<Args>(args)...);
-  engine_->EndForward(OutputTensors(output), sync);
+  std::tuple<Args&...> inputs(args...);
+  engine_->BeginForward(worker::TensorsIn(inputs), sync);
+  auto output = [&] {
+    const worker::AutocastGuard autocast = Autocast();
+    return module_->forward(args...);
+  }();
+  const std::vector<at::Tensor*> outputs = worker::TensorsIn(output);
+  engine_->EndForward(outputs, sync);
+  accelerator_->ToFloat(outputs);
   return output;
+}
+
+template <typename Module>
+worker::AutocastGuard PreparedModel<Module>::Autocast() const {
+  return {accelerator_->device().type(),
+          accelerator_->options_.autocast,
+          accelerator_->sharded() == nullptr};
 }
 
 template <typename Module>
 Result<PreparedModel<Module>> Accelerator::prepare(std::shared_ptr<Module> module) {
   module->to(options_.device);
+  if constexpr (requires { module->wrap_modules(); }) {
+    DeclareUnits(module->wrap_modules());
+  }
   LR_ASSIGN(worker::ParallelEngine * engine, MakeEngine(*module));
   return PreparedModel<Module>(std::move(module), *engine, *this);
 }
@@ -169,7 +205,7 @@ Result<PreparedModel<Module>> Accelerator::prepare(std::shared_ptr<Module> modul
 template <typename Module>
 void Accelerator::backward(const PreparedModel<Module>& model, const at::Tensor& loss) const {
   const int64_t steps = options_.gradient_accumulation_steps;
-  model.engine_->Backward(steps == 1 ? loss : loss / static_cast<double>(steps));
+  model.engine_->Backward(steps == 1 ? loss : loss / static_cast<double>(steps), sync_gradients_);
 }
 
 }  // namespace lr

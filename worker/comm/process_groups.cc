@@ -33,8 +33,16 @@ StorePtr OpenStore(const WorkerEnvironment& environment, std::chrono::millisecon
                                                 store);
 }
 
-c10::intrusive_ptr<c10d::ProcessGroupGloo> MakeGloo(const std::string& name,
-                                                    const StorePtr& store,
+/// The members of one group; everything in its name is under one prefix of the store, so that the
+/// order in which groups are made does not matter.
+struct GroupPlan {
+  std::string name;
+  int rank = 0;
+  int size = 1;
+};
+
+c10::intrusive_ptr<c10d::ProcessGroupGloo> MakeGloo(const StorePtr& store,
+                                                    const GroupPlan& plan,
                                                     const WorkerEnvironment& environment,
                                                     std::chrono::milliseconds timeout,
                                                     int threads) {
@@ -48,23 +56,26 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo> MakeGloo(const std::string& name,
                                  : c10d::ProcessGroupGloo::createDeviceForHostname(
                                        LocalAddressTowards(environment.master_addr)));
   return c10::make_intrusive<c10d::ProcessGroupGloo>(
-      c10::make_intrusive<c10d::PrefixStore>(name, store),
-      environment.rank,
-      environment.world_size,
+      c10::make_intrusive<c10d::PrefixStore>(plan.name + "/gloo", store),
+      plan.rank,
+      plan.size,
       options);
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> MakeDataGroup(const StorePtr& store,
-                                                     const WorkerEnvironment& environment,
-                                                     const ProcessGroupOptions& options) {
-  auto group =
-      c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::PrefixStore>("data", store),
-                                              environment.rank,
-                                              environment.world_size);
+/// Null for one member.
+GroupPtr MakeTensorGroup(const StorePtr& store,
+                         const GroupPlan& plan,
+                         const WorkerEnvironment& environment,
+                         const ProcessGroupOptions& options) {
+  if (plan.size == 1) {
+    return {};
+  }
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(
+      c10::make_intrusive<c10d::PrefixStore>(plan.name, store), plan.rank, plan.size);
   using BackendType = c10d::ProcessGroup::BackendType;
   group->setBackend(c10::DeviceType::CPU,
                     BackendType::GLOO,
-                    MakeGloo("data/gloo", store, environment, options.timeout, 2));
+                    MakeGloo(store, plan, environment, options.timeout, 2));
   BackendType default_backend = BackendType::GLOO;
 #ifdef LR_CUDA
   if (options.cuda) {
@@ -73,9 +84,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> MakeDataGroup(const StorePtr& store,
     group->setBackend(c10::DeviceType::CUDA,
                       BackendType::NCCL,
                       c10::make_intrusive<c10d::ProcessGroupNCCL>(
-                          c10::make_intrusive<c10d::PrefixStore>("data/nccl", store),
-                          environment.rank,
-                          environment.world_size,
+                          c10::make_intrusive<c10d::PrefixStore>(plan.name + "/nccl", store),
+                          plan.rank,
+                          plan.size,
                           nccl_options));
     group->setBoundDeviceId(
         c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(options.device_index)));
@@ -83,8 +94,31 @@ c10::intrusive_ptr<c10d::ProcessGroup> MakeDataGroup(const StorePtr& store,
   }
 #endif
   group->setDefaultBackend(default_backend);
-  group->setGroupName("data");
+  group->setGroupName(plan.name);
   return group;
+}
+
+ShardGroups MakeShardGroups(const StorePtr& store,
+                            const WorkerEnvironment& environment,
+                            const ProcessGroupOptions& options) {
+  const auto make = [&](const GroupPlan& plan) {
+    return MakeTensorGroup(store, plan, environment, options);
+  };
+  ShardGroups groups;
+  groups.shard_size = options.shard_size;
+  groups.shard_rank = environment.rank % options.shard_size;
+  groups.replicate_size = environment.world_size / options.shard_size;
+  const int replica = environment.rank / options.shard_size;
+  groups.world = make({"data", environment.rank, environment.world_size});
+  groups.gather =
+      make({fmt::format("shard/{}/gather", replica), groups.shard_rank, options.shard_size});
+  groups.reduce =
+      make({fmt::format("shard/{}/reduce", replica), groups.shard_rank, options.shard_size});
+  if (options.shard_size > 1) {
+    groups.replicate =
+        make({fmt::format("replicate/{}", groups.shard_rank), replica, groups.replicate_size});
+  }
+  return groups;
 }
 
 }  // namespace
@@ -105,9 +139,10 @@ Result<std::unique_ptr<ProcessGroups>> ProcessGroups::Create(const WorkerEnviron
 #endif
   try {
     const StorePtr store = OpenStore(environment, options.timeout);
-    groups->data_ = MakeDataGroup(store, environment, options);
+    groups->shards_ = MakeShardGroups(store, environment, options);
+    const GroupPlan control = {"control", environment.rank, environment.world_size};
     groups->control_ =
-        std::make_unique<Communicator>(MakeGloo("control", store, environment, options.timeout, 1),
+        std::make_unique<Communicator>(MakeGloo(store, control, environment, options.timeout, 1),
                                        environment.rank,
                                        environment.world_size);
   } catch (const std::exception& error) {
@@ -124,7 +159,7 @@ Result<std::unique_ptr<ProcessGroups>> ProcessGroups::Create(const WorkerEnviron
 
 ProcessGroups::~ProcessGroups() {
   control_.reset();
-  data_.reset();
+  shards_ = {};
 }
 
 }  // namespace lr::worker

@@ -1,6 +1,6 @@
 #pragma once
-/// The process groups of one worker: a data group for gradients (NCCL on CUDA, Gloo on CPU) and a
-/// control group (Gloo).
+/// The process groups of one worker: a data group of all ranks for gradients (NCCL on CUDA, Gloo on
+/// CPU), those of its shard and of its replicas, and a control group (Gloo).
 ///
 /// Created once by the step thread, after the environment guard and before anything is loaded;
 /// destroyed last.
@@ -14,6 +14,7 @@
 #include "common/base/status.h"
 #include "common/contract/worker_environment.h"
 #include "worker/comm/communicator.h"
+#include "worker/comm/shard_groups.h"
 
 namespace lr::worker {
 
@@ -21,6 +22,7 @@ struct ProcessGroupOptions {
   bool cuda = false;  ///< the data group carries CUDA tensors
   int device_index = 0;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  int shard_size = 1;  ///< ranks that share one copy; divides the world, neighbours in rank
 };
 
 class ProcessGroups {
@@ -36,12 +38,14 @@ class ProcessGroups {
   Communicator& control() { return *control_; }
 
   /// Null with one process.
-  const c10::intrusive_ptr<c10d::ProcessGroup>& data() const { return data_; }
+  const GroupPtr& data() const { return shards_.world; }
+
+  const ShardGroups& shards() const { return shards_; }
 
  private:
   ProcessGroups() = default;
 
-  c10::intrusive_ptr<c10d::ProcessGroup> data_;
+  ShardGroups shards_;
   std::unique_ptr<Communicator> control_;
 };
 

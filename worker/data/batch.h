@@ -26,4 +26,12 @@ struct Batch {
   }
 };
 
+/// For the engine that the batch passes through.
+template <typename Visitor>
+void VisitTensors(Batch& batch, Visitor&& visit) {
+  for (auto& [key, tensor] : batch.tensors) {
+    visit(tensor);
+  }
+}
+
 }  // namespace lr::worker

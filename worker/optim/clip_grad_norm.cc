@@ -1,5 +1,5 @@
-// The global gradient norm and clipping by it, on foreach kernels. The sharded engine has its own,
-// which sums over ranks (sharded_training.md 5). Thread: step thread.
+// The global gradient norm and clipping by it, on foreach kernels (sharded_training.md 5). Thread:
+// step thread.
 #include <ATen/ATen.h>
 
 #include "worker/optim/algorithms.h"
@@ -38,19 +38,29 @@ void Scale(const internal::ByKernel<std::vector<at::Tensor>>& grads,
 
 }  // namespace
 
-at::Tensor ClipGradNorm(const std::vector<at::Tensor>& params, double max_norm) {
+at::Tensor ClipGradNorm(const std::vector<at::Tensor>& params,
+                        double max_norm,
+                        const NormOverRanks* ranks) {
   const at::NoGradGuard no_grad;
   internal::ByKernel<std::vector<at::Tensor>> grads;
+  internal::ByKernel<std::vector<at::Tensor>> counted;
   for (const at::Tensor& param : params) {
-    if (param.grad().defined()) {
-      grads[internal::KeyOf(param.grad())].push_back(param.grad());
+    // An empty shard has a gradient, too, and nothing to add.
+    if (!param.grad().defined() || param.grad().numel() == 0) {
+      continue;
+    }
+    grads[internal::KeyOf(param.grad())].push_back(param.grad());
+    if (ranks == nullptr || ranks->counted_elsewhere.count(param.unsafeGetTensorImpl()) == 0) {
+      counted[internal::KeyOf(param.grad())].push_back(param.grad());
     }
   }
-  if (grads.empty()) {
-    return at::zeros({}, at::kFloat);
+  at::Tensor norm = counted.empty() ? at::zeros({}, at::kFloat) : TotalNorm(counted);
+  if (ranks != nullptr) {
+    at::Tensor squared = norm.to(at::kDouble).square();
+    ranks->sum(squared);
+    norm = squared.sqrt().to(at::kFloat);
   }
-  const at::Tensor norm = TotalNorm(grads);
-  if (max_norm > 0.0) {
+  if (max_norm > 0.0 && !grads.empty()) {
     Scale(grads, norm, max_norm);
   }
   return norm;

@@ -6,9 +6,11 @@
 /// Parameters without a gradient are skipped and have no state, as in torch. Thread: step thread.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,9 +71,17 @@ class Optimizer {
   std::map<int64_t, State> state_;
 };
 
+/// How a norm is taken over ranks that hold different parts of the gradients.
+struct NormOverRanks {
+  std::function<void(at::Tensor& squared)> sum;       ///< collective: over the ranks, in place
+  std::set<const at::TensorImpl*> counted_elsewhere;  ///< whole on several ranks: not ours to count
+};
+
 /// L2 norm over all gradients (0 when there is none), as float32 0-d; with `max_norm` > 0 the
-/// gradients are scaled by min(1, max_norm / (norm + 1e-6)). Source:
-/// torch.nn.utils.clip_grad_norm_.
-at::Tensor ClipGradNorm(const std::vector<at::Tensor>& params, double max_norm);
+/// gradients are scaled by min(1, max_norm / (norm + 1e-6)). `ranks` null: the gradients are whole
+/// here. Source: torch.nn.utils.clip_grad_norm_.
+at::Tensor ClipGradNorm(const std::vector<at::Tensor>& params,
+                        double max_norm,
+                        const NormOverRanks* ranks = nullptr);
 
 }  // namespace lr::worker

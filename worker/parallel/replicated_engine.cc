@@ -19,7 +19,7 @@ constexpr size_t kBroadcastBytes = 250 * kMiB;
 
 }  // namespace
 
-void PlainEngine::Backward(const at::Tensor& loss) {
+void PlainEngine::Backward(const at::Tensor& loss, bool /*sync*/) {
   loss.backward();
 }
 
@@ -96,7 +96,7 @@ void ReplicatedEngine::Build(torch::nn::Module& module) {
   }
 }
 
-void ReplicatedEngine::BeginForward(bool sync) {
+void ReplicatedEngine::BeginForward(const std::vector<at::Tensor*>& /*inputs*/, bool sync) {
   if (!at::GradMode::is_enabled() || !sync) {
     return;
   }
@@ -109,15 +109,21 @@ void ReplicatedEngine::BeginForward(bool sync) {
   }
 }
 
-void ReplicatedEngine::EndForward(const std::vector<at::Tensor>& outputs, bool sync) {
+void ReplicatedEngine::EndForward(const std::vector<at::Tensor*>& outputs, bool sync) {
   if (!at::GradMode::is_enabled() || !sync) {
     return;
   }
   const bool look = options_.find_unused_parameters && !options_.static_graph;
-  reducer_->prepare_for_backward(look ? outputs : std::vector<at::Tensor>{});
+  std::vector<at::Tensor> roots;
+  for (const at::Tensor* output : outputs) {
+    if (look) {
+      roots.push_back(*output);
+    }
+  }
+  reducer_->prepare_for_backward(roots);
 }
 
-void ReplicatedEngine::Backward(const at::Tensor& loss) {
+void ReplicatedEngine::Backward(const at::Tensor& loss, bool /*sync*/) {
   loss.backward();
 }
 

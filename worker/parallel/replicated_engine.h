@@ -46,9 +46,9 @@ class ReplicatedEngine final : public ParallelEngine {
       const ReplicatedOptions& options);
   ~ReplicatedEngine() override;
 
-  void BeginForward(bool sync) override;
-  void EndForward(const std::vector<at::Tensor>& outputs, bool sync) override;
-  void Backward(const at::Tensor& loss) override;
+  void BeginForward(const std::vector<at::Tensor*>& inputs, bool sync) override;
+  void EndForward(const std::vector<at::Tensor*>& outputs, bool sync) override;
+  void Backward(const at::Tensor& loss, bool sync) override;
 
  private:
   ReplicatedEngine(c10::intrusive_ptr<c10d::ProcessGroup> group, const ReplicatedOptions& options);

@@ -20,6 +20,12 @@ struct PolicyOutput {
       metrics;  ///< 0-d, detached, in the order they are logged
 };
 
+/// For the engine: of an output only the loss takes part in autograd.
+template <typename Visitor>
+void VisitTensors(PolicyOutput& output, Visitor&& visit) {
+  visit(output.loss);
+}
+
 /// Parameters (by full name, registration order) that share hyper-parameters; `lr` overrides the
 /// optimizer's.
 struct ParameterGroup {

@@ -1,7 +1,7 @@
 #pragma once
-/// One decision for TF32 in matrix products and convolutions (REQ-MP-14). Called once at start-up by
-/// the trainer on the step thread, before any tensor work; has no effect without an NVIDIA GPU and
-/// cannot fail.
+/// One decision for TF32 in matrix products and convolutions (REQ-MP-14). Called once at start-up
+/// by the trainer on the step thread, before any tensor work; has no effect without an NVIDIA GPU
+/// and cannot fail.
 
 #include <optional>
 #include <string>

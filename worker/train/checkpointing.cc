@@ -140,6 +140,10 @@ ResumePosition TrainingRun::StartOfData() const {
 }
 
 Status TrainingRun::SaveCheckpoint(bool wait) {
+  if (topology_.sharded()) {
+    saving_step_ = step_;
+    return ReportFailedSave(Unimplemented("a sharded run cannot be saved by this build"));
+  }
   link_->SetPhase(Phase::kCheckpoint);
   LR_TRY(FinishPendingCheckpoint(/*wait=*/true));
   SPDLOG_INFO("Checkpoint policy after step {}", step_);

@@ -277,6 +277,13 @@ std::vector<std::string> TrainConfigWarnings(const TrainConfig& config) {
         config.save_freq,
         accumulation));
   }
+  const FsdpConfig& fsdp = config.accelerator.fsdp;
+  if (config.parallelism.dp_shard == 1 &&
+      (fsdp.wrap_modules || fsdp.min_num_params || fsdp.cpu_offload || fsdp.ignored_modules ||
+       !fsdp.reshard_after_forward || !fsdp.mixed_precision_policy.empty())) {
+    warnings.emplace_back(
+        "accelerator.fsdp.* has no effect without sharding: set --parallelism.dp_shard");
+  }
   if (config.policy && config.policy->use_amp &&
       config.accelerator.mixed_precision == MixedPrecision::kNo) {
     warnings.emplace_back(

@@ -157,7 +157,7 @@ Status TrainingRun::EvaluateHeldOut() {
     }
     PrepareBatch(loaded->batch, config_.rename_map);
     LR_TRY(preprocessor_->Apply(loaded->batch).WithContext("held-out loss at step {}", step_));
-    LR_ASSIGN(const double loss, EvaluationLoss(*policy_, loaded->batch));
+    LR_ASSIGN(const double loss, EvaluationLoss(*model_, loaded->batch));
     sum += loss;
     ++batches;
   }

@@ -59,10 +59,10 @@ Result<StepOutputs> TrainStep(const StepInputs& in, const Batch& batch, int64_t 
   }
 }
 
-Result<double> EvaluationLoss(Policy& policy, const Batch& batch) {
+Result<double> EvaluationLoss(PreparedModel<Policy>& model, const Batch& batch) {
   try {
     const at::NoGradGuard no_grad;
-    return policy.forward(batch).loss.item<double>();
+    return model(batch).loss.item<double>();
   } catch (const std::exception& error) {
     return Internal("held-out loss: {}", FirstLine(error.what()));
   }

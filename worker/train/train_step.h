@@ -15,11 +15,6 @@
 
 namespace lr::worker {
 
-/// The tensors of a policy's output that take part in autograd (found by the prepared model).
-inline std::vector<at::Tensor> OutputTensors(const PolicyOutput& output) {
-  return {output.loss};
-}
-
 struct StepInputs {
   Accelerator& accelerator;
   PreparedModel<Policy>& model;
@@ -42,6 +37,6 @@ Result<StepOutputs> TrainStep(const StepInputs& in, const Batch& batch, int64_t 
 
 /// Held-out loss of one batch: evaluation mode as the caller set it, no gradients, no
 /// communication.
-Result<double> EvaluationLoss(Policy& policy, const Batch& batch);
+Result<double> EvaluationLoss(PreparedModel<Policy>& model, const Batch& batch);
 
 }  // namespace lr::worker

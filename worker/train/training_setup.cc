@@ -8,6 +8,7 @@
 
 #include "common/base/text.h"
 #include "worker/accelerator/device_probe.h"
+#include "worker/accelerator/engine_options.h"
 #include "worker/checkpoint/model_file.h"
 #include "worker/data/dataset_root.h"
 #include "worker/data/episode_selection.h"
@@ -72,16 +73,13 @@ Status TrainingRun::MeetTheOtherRanks() {
     SPDLOG_INFO("{}", resolved.note);
   }
 
-  AcceleratorOptions options;
-  if (device_.backend == Backend::kCuda) {
-    options.device =
-        c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device_.index));
-  }
-  options.gradient_accumulation_steps = config_.accelerator.gradient_accumulation.steps;
-  options.ddp.find_unused_parameters = config_.accelerator.ddp.find_unused_parameters;
-  options.ddp.gradient_as_bucket_view = config_.accelerator.ddp.gradient_as_bucket_view;
-  options.ddp.static_graph = config_.accelerator.ddp.static_graph;
-  LR_ASSIGN(accelerator_, Accelerator::Create(options, environment_));
+  const c10::Device device =
+      device_.backend == Backend::kCuda
+          ? c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device_.index))
+          : c10::Device(c10::DeviceType::CPU);
+  LR_ASSIGN(accelerator_,
+            Accelerator::Create(MakeAcceleratorOptions(config_.accelerator, topology_, device),
+                                environment_));
   return {};
 }
 
@@ -241,6 +239,15 @@ Status TrainingRun::BuildProcessors() {
 
 Status TrainingRun::PrepareModel() {
   LR_ASSIGN(model_, accelerator_->prepare(policy_));
+  if (const ShardedEngine* engine = accelerator_->sharded()) {
+    for (const std::string& warning : engine->warnings()) {
+      SPDLOG_WARN("{}", warning);
+    }
+    SPDLOG_INFO("Sharding units: {} blocks of {} and the root",
+                engine->unit_names().size() - 1,
+                Join(accelerator_->options().fsdp.wrap.class_names, ", "));
+  }
+  SPDLOG_INFO("{}", DescribePrecision(accelerator_->options()));
   return {};
 }
 
@@ -265,7 +272,7 @@ Status TrainingRun::BuildOptimizerAndSchedule() {
   SPDLOG_INFO("Creating optimizer and scheduler");
   LR_ASSIGN(std::unique_ptr<Optimizer> optimizer,
             Optimizer::Create(*config_.optimizer, ParametersByGroup()));
-  optimizer_ = accelerator_->prepare(std::move(optimizer));
+  LR_ASSIGN(optimizer_, accelerator_->prepare(std::move(optimizer)));
   if (config_.scheduler) {
     LR_ASSIGN(const ScheduleFunction schedule, MakeSchedule(*config_.scheduler, config_.steps));
     scheduler_.emplace(optimizer_->unwrapped(), schedule);

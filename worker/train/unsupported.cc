@@ -29,29 +29,17 @@ std::string Shown(const Json& json) {
 constexpr const char* kNotBuilt = "is specified but not built yet; leave it out";
 
 void RefuseSharding(const TrainConfig& c, Refusals& out) {
-  const FsdpConfig& fsdp = c.accelerator.fsdp;
-  constexpr const char* kDdp =
-      "is specified but not built yet: this build trains on one process or with DDP; leave out "
-      "--parallelism.dp_shard and --accelerator.fsdp.*";
-  out.Add(c.parallelism.dp_shard != 1, "parallelism.dp_shard", c.parallelism.dp_shard, kDdp);
-  out.Add(!fsdp.reshard_after_forward, "accelerator.fsdp.reshard_after_forward", false, kDdp);
-  out.Add(fsdp.wrap_modules.has_value(),
-          "accelerator.fsdp.wrap_modules",
-          Shown(fsdp.wrap_modules.value_or(std::vector<std::string>())),
-          kDdp);
-  out.Add(fsdp.min_num_params.has_value(),
-          "accelerator.fsdp.min_num_params",
-          fsdp.min_num_params.value_or(0),
-          kDdp);
-  out.Add(fsdp.cpu_offload, "accelerator.fsdp.cpu_offload", true, kDdp);
-  out.Add(fsdp.ignored_modules.has_value(),
-          "accelerator.fsdp.ignored_modules",
-          fsdp.ignored_modules.value_or(""),
-          kDdp);
-  out.Add(!fsdp.mixed_precision_policy.empty(),
-          "accelerator.fsdp.mixed_precision_policy.*",
-          "...",
-          kDdp);
+  const bool is_sharded = c.parallelism.dp_shard != 1;
+  out.Add(
+      is_sharded && c.save_checkpoint,
+      "parallelism.dp_shard",
+      c.parallelism.dp_shard,
+      "trains, but sharded checkpoints are not built yet: add --save_checkpoint=false, or train "
+      "with DDP");
+  out.Add(is_sharded && c.resume,
+          "parallelism.dp_shard",
+          c.parallelism.dp_shard,
+          "cannot resume yet: sharded checkpoints are not built");
   out.Add(c.accelerator.gradient_accumulation.mode == AccumulationMode::kShard,
           "accelerator.gradient_accumulation.mode",
           "shard",
@@ -63,12 +51,12 @@ void RefusePrecision(const TrainConfig& c, Refusals& out) {
   const GradScalerConfig& scaler = engine.grad_scaler;
   const GradScalerConfig untouched;
   constexpr const char* kFloat32 =
-      "is specified but not built yet: this build trains in float32; use "
-      "--accelerator.mixed_precision=no";
-  const bool bf16 = engine.mixed_precision == MixedPrecision::kBf16;
-  out.Add(engine.mixed_precision != MixedPrecision::kNo,
+      "is specified but the loss scaler is not built yet; use --accelerator.mixed_precision=bf16 "
+      "or "
+      "no";
+  out.Add(engine.mixed_precision == MixedPrecision::kFp16,
           "accelerator.mixed_precision",
-          bf16 ? "bf16" : "fp16",
+          "fp16",
           kFloat32);
   out.Add(scaler.init_scale != untouched.init_scale,
           "accelerator.grad_scaler.init_scale",

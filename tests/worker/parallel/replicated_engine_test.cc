@@ -94,10 +94,10 @@ TEST_P(ReplicatedEngineTest, GradientsAreTheMeanOverTheRanksFromEqualStarts) {
     auto engine = ReplicatedEngine::Create(*net, MakeDataGroup(store, rank, size), {});
     ASSERT_THAT(engine, IsOk());
     for (size_t step = 0; step < 3; ++step) {
-      (*engine)->BeginForward(true);
-      const at::Tensor out = net->forward(inputs[step][static_cast<size_t>(rank)], rank == 0);
-      (*engine)->EndForward({out}, true);
-      (*engine)->Backward(out.pow(2).mean());
+      (*engine)->BeginForward({}, true);
+      at::Tensor out = net->forward(inputs[step][static_cast<size_t>(rank)], rank == 0);
+      (*engine)->EndForward({&out}, true);
+      (*engine)->Backward(out.pow(2).mean(), true);
       size_t index = 0;
       for (const at::Tensor& p : net->parameters()) {
         EXPECT_LE((p.grad() - expected[step][index++]).abs().max().item<double>(), 1e-6)
@@ -120,10 +120,10 @@ TEST_P(ReplicatedEngineTest, AParameterNobodyUsedKeepsAnUndefinedGradient) {
     }
     auto engine = ReplicatedEngine::Create(*net, MakeDataGroup(store, rank, size), {});
     ASSERT_THAT(engine, IsOk());
-    (*engine)->BeginForward(true);
-    const at::Tensor out = net->forward(x, false);
-    (*engine)->EndForward({out}, true);
-    (*engine)->Backward(out.mean());
+    (*engine)->BeginForward({}, true);
+    at::Tensor out = net->forward(x, false);
+    (*engine)->EndForward({&out}, true);
+    (*engine)->Backward(out.mean(), true);
     EXPECT_FALSE(net->extra->weight.grad().defined());
     EXPECT_TRUE(net->a->weight.grad().defined());
   });
@@ -151,10 +151,10 @@ TEST_P(ReplicatedEngineTest, AnAccumulationWindowExchangesOnceWithTheSameResult)
     ASSERT_THAT(engine, IsOk());
     for (size_t pass = 0; pass < 2; ++pass) {
       const bool sync = pass == 1;
-      (*engine)->BeginForward(sync);
-      const at::Tensor out = net->forward(mine[pass], true);
-      (*engine)->EndForward({out}, sync);
-      (*engine)->Backward(out.pow(2).mean() / 2);
+      (*engine)->BeginForward({}, sync);
+      at::Tensor out = net->forward(mine[pass], true);
+      (*engine)->EndForward({&out}, sync);
+      (*engine)->Backward(out.pow(2).mean() / 2, sync);
     }
     EXPECT_LE((net->a->weight.grad() - want).abs().max().item<double>(), 1e-6);
   });
@@ -171,7 +171,7 @@ TEST_P(ReplicatedEngineTest, BuffersFollowRankZeroBeforeEachForward) {
     auto engine = ReplicatedEngine::Create(*net, MakeDataGroup(store, rank, size), {});
     ASSERT_THAT(engine, IsOk());
     net->counter.fill_(static_cast<double>(rank + 5));
-    (*engine)->BeginForward(true);
+    (*engine)->BeginForward({}, true);
     EXPECT_FLOAT_EQ(net->counter.item<float>(), 5.0F);
     (*engine)->EndForward({}, false);
   });

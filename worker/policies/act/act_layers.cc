@@ -54,6 +54,13 @@ ACTEncoderLayerImpl::ACTEncoderLayerImpl(const ActConfig& config)
 at::Tensor ACTEncoderLayerImpl::forward(const at::Tensor& x,
                                         const at::Tensor& positions,
                                         const at::Tensor& ignored_keys) {
+  return CallAsUnit(
+      [this](const auto&... inputs) { return Run(inputs...); }, x, positions, ignored_keys);
+}
+
+at::Tensor ACTEncoderLayerImpl::Run(const at::Tensor& x,
+                                    const at::Tensor& positions,
+                                    const at::Tensor& ignored_keys) {
   const auto drop = [this](const at::Tensor& t) { return at::dropout(t, dropout_, is_training()); };
   const at::Tensor tokens = pre_norm_ ? norm1_(x) : x;
   const at::Tensor placed = tokens + positions;
@@ -91,6 +98,17 @@ at::Tensor ACTDecoderLayerImpl::forward(const at::Tensor& x,
                                         const at::Tensor& positions,
                                         const at::Tensor& memory,
                                         const at::Tensor& memory_positions) {
+  return CallAsUnit([this](const auto&... inputs) { return Run(inputs...); },
+                    x,
+                    positions,
+                    memory,
+                    memory_positions);
+}
+
+at::Tensor ACTDecoderLayerImpl::Run(const at::Tensor& x,
+                                    const at::Tensor& positions,
+                                    const at::Tensor& memory,
+                                    const at::Tensor& memory_positions) {
   const auto drop = [this](const at::Tensor& t) { return at::dropout(t, dropout_, is_training()); };
   const at::Tensor placed_memory = memory + memory_positions;
   if (pre_norm_) {

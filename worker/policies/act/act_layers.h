@@ -11,6 +11,7 @@
 #include <torch/nn/pimpl.h>
 
 #include "worker/nn/multihead_attention.h"
+#include "worker/parallel/unit_module.h"
 #include "worker/policies/act/act_config.h"
 
 namespace lr::worker {
@@ -21,7 +22,7 @@ using Activation = std::function<at::Tensor(at::Tensor)>;
 Activation MakeActivation(const std::string& name);
 
 /// Self-attention and feed-forward block, normalised before (pre_norm) or after each.
-class ACTEncoderLayerImpl : public torch::nn::Module {
+class ACTEncoderLayerImpl : public UnitModule {
  public:
   explicit ACTEncoderLayerImpl(const ActConfig& config);
 
@@ -32,6 +33,8 @@ class ACTEncoderLayerImpl : public torch::nn::Module {
                      const at::Tensor& ignored_keys = {});
 
  private:
+  at::Tensor Run(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& ignored_keys);
+
   const bool pre_norm_;
   const double dropout_;
   const Activation activation_;
@@ -45,7 +48,7 @@ class ACTEncoderLayerImpl : public torch::nn::Module {
 TORCH_MODULE(ACTEncoderLayer);
 
 /// Self-attention, cross-attention to the encoder's output and feed-forward.
-class ACTDecoderLayerImpl : public torch::nn::Module {
+class ACTDecoderLayerImpl : public UnitModule {
  public:
   explicit ACTDecoderLayerImpl(const ActConfig& config);
 
@@ -56,6 +59,10 @@ class ACTDecoderLayerImpl : public torch::nn::Module {
                      const at::Tensor& memory_positions);
 
  private:
+  at::Tensor Run(const at::Tensor& x,
+                 const at::Tensor& positions,
+                 const at::Tensor& memory,
+                 const at::Tensor& memory_positions);
   at::Tensor FeedForward(const at::Tensor& x);
 
   const bool pre_norm_;
