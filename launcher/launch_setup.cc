@@ -7,6 +7,7 @@
 
 #include "common/contract/exit_codes.h"
 #include "launcher/cli/command_line.h"
+#include "launcher/cli/dry_run.h"
 #include "launcher/cli/engine_facts.h"
 #include "launcher/cli/entry_point.h"
 #include "launcher/cli/help_text.h"
@@ -92,9 +93,10 @@ Result<LaunchSetup> Prepare(const Steps& input) {
           line,
           std::move(program),
           {.machine = ProbeMachine(""), .environment = reader, .random_id = input.random_id}));
-  if (plan.dry_run) {
-    return LaunchSetup(
-        EarlyEnd{.exit_code = kExitOk, .out = DryRunText(plan, input.environment), .err = ""});
+  if (plan.dry_run != DryRun::kOff) {
+    const std::string text = plan.dry_run == DryRun::kJson ? DryRunJson(plan, input.environment)
+                                                           : DryRunText(plan, input.environment);
+    return LaunchSetup(EarlyEnd{.exit_code = kExitOk, .out = text, .err = ""});
   }
   PreparedLaunch prepared{.plan = std::move(plan), .foreign_digest = guard.digest, .lines = {}};
   for (const std::string& note : prepared.plan.notes) {

@@ -153,6 +153,10 @@ class Parser {
       }
       return {};
     }
+    if (known.kind() == ValueKind::kOptionalValue) {
+      text = attached.value_or("");
+      spelled = attached ? fmt::format("{}={}", typed, text) : typed;
+    }
     if (known.kind() == ValueKind::kValue) {
       if (!attached) {
         LR_ASSIGN(attached, NextValue(typed));

@@ -16,7 +16,7 @@
 namespace lr::launcher {
 
 struct OptionValue {
-  std::string text;  ///< flags: "1" or "0"
+  std::string text;  ///< flags: "1" or "0"; optional values: empty when left out
   ValueSource source = ValueSource::kDefault;
   std::string spelled;  ///< as the user wrote it, for messages: "--nproc_per_node=x",
                         ///< "PET_NPROC_PER_NODE=x"

@@ -5,9 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/base/text.h"
-#include "common/contract/foreign_environment.h"
 #include "launcher/cli/option_table.h"
-#include "launcher/plan/first_failure.h"
 
 namespace lr::launcher {
 namespace {
@@ -57,12 +55,16 @@ std::string Wrapped(std::string_view text) {
 }
 
 std::string OptionText(const OptionSpec& spec) {
-  const std::string left = fmt::format("  {}{}{}{}{}",
+  const bool optional = spec.kind == ValueKind::kOptionalValue;
+  const std::string left = fmt::format("  {}{}{}{}{}{}",
                                        spec.short_name,
                                        spec.short_name.empty() ? "" : ", ",
                                        spec.name,
-                                       spec.kind == ValueKind::kValue ? "=" : "",
-                                       spec.metavar);
+                                       optional                         ? "[="
+                                       : spec.kind == ValueKind::kValue ? "="
+                                                                        : "",
+                                       spec.metavar,
+                                       optional ? "]" : "");
   std::string help(spec.help);
   std::vector<std::string> extras;
   if (!spec.fallback.empty()) {
@@ -80,80 +82,6 @@ std::string OptionText(const OptionSpec& spec) {
          Wrapped(help) + "\n";
 }
 
-std::string SourceText(const ResolvedOption& option) {
-  switch (option.source) {
-    case ValueSource::kCommandLine:
-      return "command line";
-    case ValueSource::kEnvironment:
-      return option.variable;
-    case ValueSource::kDefault:
-      return "default";
-  }
-  return "default";
-}
-
-/// The world as far as it is known before the other nodes are: they are taken to be like this one.
-Assignment ExpectedAssignment(const LaunchPlan& plan) {
-  Assignment assignment;
-  assignment.run_id = plan.run_id.empty() ? "<agreed>" : plan.run_id;
-  assignment.world_size = plan.max_nodes * plan.local_size;
-  for (int rank = 0; rank < plan.max_nodes; ++rank) {
-    assignment.nodes.push_back({.node_id = std::to_string(rank),
-                                .host_name = "",
-                                .address = "",
-                                .node_rank = rank,
-                                .local_size = plan.local_size,
-                                .first_rank = rank * plan.local_size});
-  }
-  assignment.master_addr = plan.endpoint.host.empty() ? "<agreed>" : plan.endpoint.host;
-  assignment.master_port = plan.endpoint.worker_port;
-  return assignment;
-}
-
-std::string EndpointText(const LaunchPlan& plan) {
-  const EndpointPlan& endpoint = plan.endpoint;
-  const std::string port =
-      endpoint.worker_port == 0 ? "a free port" : fmt::format("port {}", endpoint.worker_port);
-  const std::string host = endpoint.host.empty() ? "this node" : endpoint.host;
-  if (endpoint.standalone) {
-    return fmt::format("one node; workers meet at {}, {}", host, port);
-  }
-  const std::string control =
-      endpoint.control_port == 0
-          ? fmt::format("port {} to {}", endpoint.worker_port + 1, endpoint.worker_port + 8)
-          : fmt::format("port {}", endpoint.control_port);
-  return fmt::format("nodes meet at {} {} (at most {} s); workers at {}",
-                     host,
-                     control,
-                     endpoint.join_timeout.count(),
-                     port);
-}
-
-std::string WorkerText(const LaunchPlan& plan, const Variables& inherited, int local_rank) {
-  const Assignment assignment = ExpectedAssignment(plan);
-  const std::string own = std::to_string(plan.node_rank.value_or(0));
-  std::string text = fmt::format(
-      "worker {}: {}\n", local_rank, Join(WorkerArguments(plan.program, local_rank), " "));
-  const Variables variables =
-      WorkerVariables(inherited,
-                      plan,
-                      assignment,
-                      {.node_id = own, .control_socket = "<run>.sock", .attempt_dir = ""},
-                      local_rank);
-  for (const auto& [name, value] : variables) {
-    const auto before = inherited.find(name);
-    if (before == inherited.end() || before->second != value) {
-      const bool free_port = name == "MASTER_PORT" && value == "0";
-      text += fmt::format("    {}={}\n",
-                          name,
-                          free_port           ? "<free>"
-                          : LooksSecret(name) ? "***"
-                                              : value);
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string HelpText() {
@@ -167,35 +95,6 @@ std::string HelpText() {
     text += OptionText(spec);
   }
   return text + std::string(kClosing);
-}
-
-std::string DryRunText(const LaunchPlan& plan, const Variables& inherited) {
-  std::string text = "options\n";
-  for (const ResolvedOption& option : plan.options) {
-    text += fmt::format("  {:<24}{:<32}{}\n",
-                        option.name,
-                        option.value.empty() ? "-" : option.value,
-                        SourceText(option));
-  }
-  std::vector<std::string> signals;
-  for (const int signal : plan.signals) {
-    signals.push_back(SignalName(signal));
-  }
-  text += fmt::format(
-      "plan\n  nodes     {}\n  workers   {} here\n  meeting   {}\n  run id    {}\n  program   {} "
-      "({})\n  stop on   {}, killed after {:.1f} s\n",
-      plan.max_nodes,
-      plan.local_size,
-      EndpointText(plan),
-      plan.run_id.empty() ? "none given" : plan.run_id,
-      plan.program.executable,
-      plan.program.kind,
-      Join(signals, ", "),
-      std::chrono::duration<double>(plan.shutdown_timeout).count());
-  for (int local_rank = 0; local_rank < plan.local_size; ++local_rank) {
-    text += WorkerText(plan, inherited, local_rank);
-  }
-  return text;
 }
 
 }  // namespace lr::launcher

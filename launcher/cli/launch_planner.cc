@@ -10,6 +10,9 @@
 namespace lr::launcher {
 namespace {
 
+/// torchrun's other source of --shutdown-timeout, behind the command line and its PET variable.
+constexpr std::string_view kShutdownVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+
 Status PlanSizes(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
   LR_ASSIGN(const auto range,
             ReadNodeRange(line.text(Option::kNnodes), line.spelled(Option::kNnodes)));
@@ -55,10 +58,10 @@ Status PlanStopping(const CommandLine& line, const PlanningFacts& facts, LaunchP
   }
   std::string timeout = line.text(Option::kShutdownTimeout);
   std::string spelled = line.spelled(Option::kShutdownTimeout);
-  if (const auto inherited = facts.environment("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  if (const auto inherited = facts.environment(std::string(kShutdownVariable));
       inherited && !line.has(Option::kShutdownTimeout)) {
     timeout = *inherited;
-    spelled = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=" + timeout;
+    spelled = fmt::format("{}={}", kShutdownVariable, timeout);
   }
   if (timeout == "auto") {
     return InvalidArgument("{}: auto is not in this version; give seconds", spelled);
@@ -73,6 +76,16 @@ Status PlanStopping(const CommandLine& line, const PlanningFacts& facts, LaunchP
   return {};
 }
 
+Status PlanDryRun(const CommandLine& line, LaunchPlan& plan) {
+  if (!line.has(Option::kDryRun)) {
+    return {};
+  }
+  const std::string form = line.text(Option::kDryRun).empty() ? "text" : line.text(Option::kDryRun);
+  LR_TRY(CheckWord(form, line.spelled(Option::kDryRun), {"text", "json"}));
+  plan.dry_run = form == "json" ? DryRun::kJson : DryRun::kText;
+  return {};
+}
+
 Status PlanRest(const CommandLine& line, LaunchPlan& plan) {
   LR_TRY(CheckWord(line.text(Option::kStartMethod),
                    line.spelled(Option::kStartMethod),
@@ -82,23 +95,42 @@ Status PlanRest(const CommandLine& line, LaunchPlan& plan) {
     return InvalidArgument("{}: must be a name on one line", line.spelled(Option::kRole));
   }
   plan.log_dir = line.text(Option::kLogDir);
-  plan.dry_run = line.flag(Option::kDryRun);
-  return {};
+  return PlanDryRun(line, plan);
 }
 
-std::vector<ResolvedOption> Resolved(const CommandLine& line) {
+std::string ShownValue(const CommandLine& line, const OptionSpec& spec) {
+  const std::string text = line.text(spec.option);
+  switch (spec.kind) {
+    case ValueKind::kFlag:
+      return line.flag(spec.option) ? "on" : "off";
+    case ValueKind::kOptionalValue:
+      return !line.has(spec.option) ? "off" : text.empty() ? "on" : text;
+    case ValueKind::kValue:
+      return text;
+  }
+  return text;
+}
+
+/// Every option with the source of its value, for the dry run.
+std::vector<ResolvedOption> Resolved(const CommandLine& line, const PlanningFacts& facts) {
   std::vector<ResolvedOption> options;
   for (const OptionSpec& spec : OptionTable()) {
     if (spec.option == Option::kHelp || spec.option == Option::kVersion) {
       continue;
     }
-    const auto given = line.given.find(spec.option);
-    const bool flag = spec.kind == ValueKind::kFlag;
-    options.push_back(
-        {.name = std::string(spec.name),
-         .value = flag ? (line.flag(spec.option) ? "on" : "off") : line.text(spec.option),
-         .source = given == line.given.end() ? ValueSource::kDefault : given->second.source,
-         .variable = std::string(spec.variable)});
+    ResolvedOption option{.name = std::string(spec.name),
+                          .value = ShownValue(line, spec),
+                          .source = ValueSource::kDefault,
+                          .variable = std::string(spec.variable)};
+    const auto inherited = facts.environment(std::string(kShutdownVariable));
+    if (line.has(spec.option)) {
+      option.source = line.given.at(spec.option).source;
+    } else if (spec.option == Option::kShutdownTimeout && inherited) {
+      option.value = *inherited;
+      option.source = ValueSource::kEnvironment;
+      option.variable = kShutdownVariable;
+    }
+    options.push_back(std::move(option));
   }
   return options;
 }
@@ -115,7 +147,7 @@ Result<LaunchPlan> PlanLaunch(const CommandLine& line,
   LR_TRY(PlanEndpoint(line, facts, plan));
   LR_TRY(PlanStopping(line, facts, plan));
   LR_TRY(PlanRest(line, plan));
-  plan.options = Resolved(line);
+  plan.options = Resolved(line, facts);
   return plan;
 }
 

@@ -37,7 +37,11 @@ enum class Option {
   kVersion,
 };
 
-enum class ValueKind { kFlag, kValue };
+enum class ValueKind {
+  kFlag,
+  kValue,
+  kOptionalValue,  ///< --name or --name=value, never --name value; no value: the text is empty
+};
 
 struct OptionSpec {
   Option option;

@@ -17,12 +17,14 @@ namespace lr::launcher {
 /// Where an option's value came from.
 enum class ValueSource { kDefault, kEnvironment, kCommandLine };
 
+enum class DryRun { kOff, kText, kJson };
+
 /// One line of the dry run.
 struct ResolvedOption {
   std::string name;  ///< "--nproc-per-node"
   std::string value;
   ValueSource source = ValueSource::kDefault;
-  std::string variable;  ///< the PET variable, when the source is the environment
+  std::string variable;  ///< PET_… or another one, when the source is the environment
 };
 
 /// What is executed once per worker.
@@ -63,7 +65,7 @@ struct LaunchPlan {
   std::string signals_text;     ///< as torchrun leaves it in the environment
   std::string log_dir;          ///< base of run directories; empty: the state directory
   bool fold_exit_code = false;  ///< --exit-code=torchrun: every failure is 1
-  bool dry_run = false;
+  DryRun dry_run = DryRun::kOff;
   std::vector<ResolvedOption> options;  ///< in the order of the help text
   std::vector<std::string> notes;       ///< one line each, printed before anything starts
 };

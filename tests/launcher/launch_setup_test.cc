@@ -47,6 +47,8 @@ TEST(LaunchSetupTest, DryRunStartsNothing) {
   const EarlyEnd end = End({"--dry-run", "--nproc-per-node=2", "/bin/true"});
   EXPECT_EQ(end.exit_code, 0);
   EXPECT_THAT(end.out, AllOf(HasSubstr("workers   2 here"), HasSubstr("LOCAL_RANK=1")));
+  EXPECT_THAT(End({"--dry-run=json", "/bin/true"}).out, HasSubstr("\"workers_here\": 1"));
+  EXPECT_EQ(End({"--dry-run=xml", "/bin/true"}).exit_code, 2);
 }
 
 TEST(LaunchSetupTest, PlanWithNotes) {

@@ -93,7 +93,8 @@ TEST(LaunchPlannerTest, BadWordsAndNumbersAreUsageErrors) {
 }
 
 TEST(LaunchPlannerTest, EveryOptionIsListedWithItsSource) {
-  const auto plan = PlanOf({"--role=r"}, {{"PET_NPROC_PER_NODE", "2"}});
+  const auto plan =
+      PlanOf({"--role=r"}, {{"PET_NPROC_PER_NODE", "2"}, {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}});
   ASSERT_THAT(plan, IsOk());
   const auto find = [&](const std::string& name) {
     for (const ResolvedOption& option : plan->options) {
@@ -107,6 +108,8 @@ TEST(LaunchPlannerTest, EveryOptionIsListedWithItsSource) {
   EXPECT_EQ(find("--nproc-per-node").source, ValueSource::kEnvironment);
   EXPECT_EQ(find("--nnodes").source, ValueSource::kDefault);
   EXPECT_EQ(find("--standalone").value, "off");
+  EXPECT_EQ(find("--shutdown-timeout").value, "7");
+  EXPECT_EQ(find("--shutdown-timeout").variable, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
 }
 
 TEST(EngineFactsTest, ReadsWhatTheArgumentsSay) {
