@@ -1,6 +1,7 @@
 #include "launcher/app.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <tuple>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "launcher/plan/exit_plan.h"
 #include "launcher/plan/first_failure.h"
 #include "launcher/plan/plan_digest.h"
+#include "launcher/report/result_file.h"
 #include "launcher/run_directory.h"
 #include "launcher/supervise/error_file.h"
 #include "launcher/worker_specs.h"
@@ -40,6 +42,12 @@ int ExitCodeOf(const Status& status) {
   }
 }
 
+int64_t UnixNanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 }  // namespace
 
 App::App(boost::asio::io_context& loop,
@@ -55,7 +63,8 @@ App::App(boost::asio::io_context& loop,
       plan_(std::move(plan)),
       facts_(std::move(facts)),
       node_{.node_id = facts_.node_id, .control_socket = "", .attempt_dir = ""},
-      leave_timer_(loop) {}
+      leave_timer_(loop),
+      started_unix_ns_(UnixNanoseconds()) {}
 
 int App::Run() {
   std::vector<int> signals = plan_.signals;
@@ -69,11 +78,14 @@ int App::Run() {
   ServeWorkers();
   if (const Status joined = Join(); !joined.ok()) {
     Say(joined.message());
-    return ExitCodeOf(joined);
+    outcome_.emplace();
+    outcome_->exit_code = ExitCodeOf(joined);
+    outcome_->reason = joined.message();
+    return End(outcome_->exit_code);
   }
   loop_.run();
   signals_->Stop();
-  return exit_code_;
+  return End(exit_code_);
 }
 
 // ---- joining
@@ -96,7 +108,9 @@ Status App::Join() {
                                     .worker_port = plan_.endpoint.worker_port,
                                     .control_port = plan_.endpoint.control_port,
                                     .worker_port_explicit = plan_.endpoint.worker_port_explicit,
-                                    .join_timeout = plan_.endpoint.join_timeout};
+                                    .join_timeout = plan_.endpoint.join_timeout,
+                                    .times = plan_.endpoint.times,
+                                    .is_host = plan_.endpoint.is_host};
   LR_ASSIGN(membership_, doors_.join(loop_, std::move(identity), endpoint, MembershipEvents()));
   return {};
 }
@@ -186,7 +200,8 @@ void App::StartReport() {
           .warn =
               [this](const std::string& text) {
                 boost::asio::post(loop_, [this, text] { Say("warning: " + text); });
-              }});
+              },
+          .say = [this](const std::string& lines) { console_.Say(lines); }});
   const std::string socket = service_ ? fmt::format("{}.ctl", node_.control_socket) : std::string();
   report_->Started(plan_, *assignment_, facts_.node_id, run_directory_, socket);
 }
@@ -238,7 +253,8 @@ void App::OnRefused(int exit_code, const std::string& text) {
 }
 
 void App::ExplainOutcome() {
-  const ExitPlan exit = DecideExit(*outcome_, Context(), plan_.fold_exit_code);
+  const ExitPlan exit =
+      DecideExit(*outcome_, Context(), {.fold = plan_.fold_exit_code, .quiet = plan_.quiet});
   console_.Say(exit.text);
   if (report_) {
     report_->Closed(*outcome_);
@@ -251,6 +267,38 @@ void App::ExplainOutcome() {
     }
   }
   Finish(exit.code);
+}
+
+int App::End(int exit_code) {
+  exit_code_ = plan_.fold_exit_code && exit_code != 0 ? 1 : exit_code;
+  WriteResult();
+  return exit_code_;
+}
+
+/// --result-file; a file that cannot be written never changes the exit code.
+void App::WriteResult() {
+  if (plan_.result_file.empty()) {
+    return;
+  }
+  RunFacts facts{.outcome = outcome_,
+                 .assignment = assignment_,
+                 .endings = endings_,
+                 .run_directory = run_directory_,
+                 .checkpoint_directory = "",
+                 .exit_code = exit_code_,
+                 .started_unix_ns = started_unix_ns_,
+                 .ended_unix_ns = UnixNanoseconds()};
+  if (service_) {
+    for (const auto& [rank, progress] : service_->progress()) {
+      if (progress.checkpoint_step > facts.checkpoint_step) {
+        facts.checkpoint_step = progress.checkpoint_step;
+        facts.checkpoint_directory = progress.checkpoint_dir;
+      }
+    }
+  }
+  if (const Status written = WriteResultFile(plan_.result_file, facts); !written.ok()) {
+    Say(fmt::format("warning: no result file: {}", written.message()));
+  }
 }
 
 FailureContext App::Context() const {

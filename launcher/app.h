@@ -4,7 +4,9 @@
 /// failed or a signal came, and says what happened. Everything runs on the thread that calls Run(),
 /// which must be the main thread (process.h). Owned by main().
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,6 +89,8 @@ class App {
   void PrepareDirectories();
   void StartReport();
   void ExplainOutcome();
+  int End(int exit_code);
+  void WriteResult();
   FailureContext Context() const;
   void Say(const std::string& text);
   void Finish(int exit_code);
@@ -108,6 +112,8 @@ class App {
   std::unique_ptr<Membership> membership_;
   boost::asio::steady_timer leave_timer_;
   std::optional<RunOutcome> outcome_;
+  std::map<int, WorkerEnding> endings_;  ///< by rank, for the result file
+  const int64_t started_unix_ns_;
   int requests_ = 0;
   bool left_ = false;  ///< a signal ended the join
   int exit_code_ = 0;

@@ -38,6 +38,7 @@ void App::OnWorkerEnded(const WorkerEnding& ending) {
     }
   }
   report_->Ended(reported);
+  endings_[reported.rank] = reported;
   membership_->ReportEnded(assignment_->epoch, reported);
   if (!ending.succeeded() && phase_ == RunPhase::kWorking) {  // the host is not waited for
     const std::string text = fmt::format("rank {} (local rank {}, pid {}) ended with {}",

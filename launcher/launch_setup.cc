@@ -7,6 +7,7 @@
 
 #include "common/contract/exit_codes.h"
 #include "launcher/cli/command_line.h"
+#include "launcher/cli/completion_script.h"
 #include "launcher/cli/dry_run.h"
 #include "launcher/cli/engine_facts.h"
 #include "launcher/cli/entry_point.h"
@@ -14,6 +15,7 @@
 #include "launcher/cli/launch_planner.h"
 #include "launcher/cli/machine_probe.h"
 #include "launcher/cli/option_values.h"
+#include "launcher/cli/topology_probe.h"
 #include "launcher/plan/worker_variables.h"
 
 namespace lr::launcher {
@@ -76,10 +78,17 @@ Result<LaunchSetup> Prepare(const Steps& input) {
     return LaunchSetup(EarlyEnd{
         .exit_code = kExitOk, .out = fmt::format("lr-launch {}\n", BuildVersion()), .err = ""});
   }
+  if (line.has(Option::kPrintCompletion)) {
+    LR_ASSIGN(std::string script,
+              CompletionScript(line.text(Option::kPrintCompletion),
+                               line.spelled(Option::kPrintCompletion)));
+    return LaunchSetup(EarlyEnd{.exit_code = kExitOk, .out = std::move(script), .err = ""});
+  }
   LR_ASSIGN(ProgramPlan program,
             ResolveEntryPoint({.program = line.program,
                                .module = line.flag(Option::kModule),
-                               .no_python = line.flag(Option::kNoPython)},
+                               .no_python = line.flag(Option::kNoPython),
+                               .run_path = line.flag(Option::kRunPath)},
                               reader));
   LR_ASSIGN(const Guard guard, CheckForeign(line, program, input.environment));
   if (guard.refused) {
@@ -87,12 +96,13 @@ Result<LaunchSetup> Prepare(const Steps& input) {
                                 .out = "",
                                 .err = ForeignRefusalText(guard.report) + "\n"});
   }
-  LR_ASSIGN(
-      LaunchPlan plan,
-      PlanLaunch(
-          line,
-          std::move(program),
-          {.machine = ProbeMachine(""), .environment = reader, .random_id = input.random_id}));
+  LR_ASSIGN(LaunchPlan plan,
+            PlanLaunch(line,
+                       std::move(program),
+                       {.machine = ProbeMachine(""),
+                        .topology = [] { return ProbeTopology("", AllowedCpus()); },
+                        .environment = reader,
+                        .random_id = input.random_id}));
   if (plan.dry_run != DryRun::kOff) {
     const std::string text = plan.dry_run == DryRun::kJson ? DryRunJson(plan, input.environment)
                                                            : DryRunText(plan, input.environment);

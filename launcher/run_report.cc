@@ -31,8 +31,13 @@ void RunReport::Started(const LaunchPlan& plan,
                         const std::string& node_id,
                         const std::string& directory,
                         const std::string& control_socket) {
-  if (!directory.empty()) {
-    Result<std::unique_ptr<RunRecord>> record = RunRecord::Create(directory, requests_.warn);
+  const EventCopies& copies = plan.event_copies;
+  if (!directory.empty() || copies.console || !copies.file.empty()) {
+    Result<std::unique_ptr<RunRecord>> record =
+        RunRecord::Create({.directory = directory,
+                           .events_copy = copies.file,
+                           .events_said = copies.console ? requests_.say : nullptr,
+                           .warn = requests_.warn});
     if (record.ok()) {
       record_ = std::move(record).value();
     } else {

@@ -25,6 +25,7 @@ class RunReport {
     std::function<void(const std::string& reason)> cancel;
     std::function<std::map<int, WorkerProgress>()> workers;
     std::function<void(const std::string&)> warn;
+    std::function<void(const std::string& lines)> say = nullptr;  ///< to the console, any thread
   };
 
   RunReport(boost::asio::io_context& loop, Requests requests);

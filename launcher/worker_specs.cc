@@ -18,11 +18,12 @@ std::vector<WorkerSpec> MakeWorkerSpecs(const LaunchPlan& plan,
         .node_rank = own.node_rank,
         .host_name = own.host_name,
         .executable = plan.program.executable,
-        .argv = WorkerArguments(plan.program, local_rank),
+        .argv = WorkerArguments(plan, local_rank),
         .environment = WorkerVariables(inherited, plan, assignment, node, local_rank),
         .output_prefix = several ? fmt::format("[{}{}]:", plan.role, local_rank) : "",
         .error_file = ErrorFilePath(node.attempt_dir, local_rank),
         .inherit_stdin = !several,
+        .cpus = PlacementOf(plan, local_rank).cpus,
     });
   }
   return specs;

@@ -186,7 +186,7 @@ class Parser {
   }
 
   Status Store(const OptionSpec& spec, OptionValue value) {
-    if (spec.option == Option::kHelp || spec.option == Option::kVersion) {
+    if (OnlyPrints(spec.option)) {
       wants_text_ = true;
       line_.program.clear();
     }

@@ -38,7 +38,7 @@ struct CommandLine {
   std::string spelled(Option option) const;
 };
 
-/// `arguments` without argv[0]. --help and --version end the parse at once, so that they work
+/// `arguments` without argv[0]. Options that only print end the parse at once, so that they work
 /// beside mistakes.
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
                                      const EnvironmentReader& environment);

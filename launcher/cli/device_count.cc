@@ -13,25 +13,6 @@ namespace {
 
 constexpr int kMaxProcesses = 4096;  // per node; more is a typing error
 
-ProcessCount CountCpus(const MachineFacts& machine) {
-  ProcessCount result{.count = machine.online_cpus, .notes = {}};
-  std::string why;
-  if (machine.affinity_cpus < result.count) {
-    result.count = machine.affinity_cpus;
-    why = "the affinity mask";
-  }
-  const int quota = static_cast<int>(std::ceil(machine.quota_cpus));
-  if (quota > 0 && quota < result.count) {
-    result.count = quota;
-    why = fmt::format("the CPU quota of {:.2g}", machine.quota_cpus);
-  }
-  if (!why.empty()) {
-    result.notes.push_back(fmt::format(
-        "{} of {} processors are used: {} leaves no more", result.count, machine.online_cpus, why));
-  }
-  return result;
-}
-
 /// AMD: HIP_VISIBLE_DEVICES, else CUDA_VISIBLE_DEVICES, else ROCR_VISIBLE_DEVICES (L-13).
 ProcessCount CountAmd(const MachineFacts& machine, const EnvironmentReader& environment) {
   ProcessCount result{.count = machine.amd_devices, .notes = {}};
@@ -88,6 +69,43 @@ Result<ProcessCount> NeedOne(ProcessCount counted,
 }
 
 }  // namespace
+
+ProcessCount CountCpus(const MachineFacts& machine) {
+  ProcessCount result{.count = machine.online_cpus, .notes = {}};
+  std::string why;
+  if (machine.affinity_cpus < result.count) {
+    result.count = machine.affinity_cpus;
+    why = "the affinity mask";
+  }
+  const int quota = static_cast<int>(std::ceil(machine.quota_cpus));
+  if (quota > 0 && quota < result.count) {
+    result.count = quota;
+    why = fmt::format("the CPU quota of {:.2g}", machine.quota_cpus);
+  }
+  if (!why.empty()) {
+    result.notes.push_back(fmt::format(
+        "{} of {} processors are used: {} leaves no more", result.count, machine.online_cpus, why));
+  }
+  return result;
+}
+
+DeviceVariable VendorVariable(const MachineFacts& machine, const EnvironmentReader& environment) {
+  if (machine.nvidia_devices > 0) {
+    return {"CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", machine.nvidia_devices};
+  }
+  if (machine.amd_devices > 0) {
+    // ROCR_VISIBLE_DEVICES acts below HIP, whose indices then count within its list.
+    const std::optional<std::string> below = environment("ROCR_VISIBLE_DEVICES");
+    const int present = below ? CountVisible(*below, machine.amd_devices) : machine.amd_devices;
+    const bool by_cuda = !environment("HIP_VISIBLE_DEVICES") && environment("CUDA_VISIBLE_DEVICES");
+    return {
+        "HIP_VISIBLE_DEVICES", by_cuda ? "CUDA_VISIBLE_DEVICES" : "HIP_VISIBLE_DEVICES", present};
+  }
+  if (machine.intel_devices > 0) {
+    return {"ZE_AFFINITY_MASK", "ZE_AFFINITY_MASK", machine.intel_devices};
+  }
+  return {"CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", 0};
+}
 
 int CountVisible(std::string_view list, int present) {
   int count = 0;

@@ -19,6 +19,11 @@ struct MachineFacts {
   int online_cpus = 1;
   int affinity_cpus = 1;    ///< of this process
   double quota_cpus = 0.0;  ///< of the control group; 0: no quota
+
+  /// Of the vendor that counts: see VendorVariable().
+  int most_devices() const {
+    return nvidia_devices > 0 ? nvidia_devices : amd_devices > 0 ? amd_devices : intel_devices;
+  }
 };
 
 struct ProcessCount {
@@ -31,6 +36,19 @@ Result<ProcessCount> CountProcesses(const std::string& text,
                                     const std::string& spelled,
                                     const MachineFacts& machine,
                                     const EnvironmentReader& environment);
+
+/// Processors that a worker group may use here: present, cut by affinity and quota.
+ProcessCount CountCpus(const MachineFacts& machine);
+
+/// How devices are selected on this node (L-13).
+struct DeviceVariable {
+  std::string sets;   ///< the variable that the launcher sets: the vendor's
+  std::string reads;  ///< the one whose list counts now
+  int present = 0;    ///< devices that can be selected
+};
+
+/// NVIDIA first, then AMD, then Intel; without any device NVIDIA's, which hides and selects alike.
+DeviceVariable VendorVariable(const MachineFacts& machine, const EnvironmentReader& environment);
 
 /// Devices that a visible-devices list leaves of `present`: indices until the first impossible one,
 /// as the drivers do; names (GPU-…, MIG-…) count one each; empty leaves none.

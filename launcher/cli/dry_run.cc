@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "common/contract/foreign_environment.h"
+#include "launcher/cli/numa_binding.h"
 #include "launcher/plan/first_failure.h"
 
 namespace lr::launcher {
@@ -97,6 +98,9 @@ std::string WorkerText(const PlannedWorker& worker, int world_size) {
                                  Join(MaskedCommand(worker.command), " "),
                                  worker.rank,
                                  world_size);
+  if (!worker.cpus.empty()) {
+    text += fmt::format("    on CPUs {}\n", CpuListText(worker.cpus));
+  }
   for (const auto& [name, value] : MaskedVariables(worker.variables)) {
     text += fmt::format("    {}={}\n", name, value);
   }
@@ -115,8 +119,9 @@ std::vector<PlannedWorker> PlannedWorkers(const LaunchPlan& plan, const Variable
     const Variables all = WorkerVariables(inherited, plan, assignment, node, local_rank);
     workers.push_back({.rank = OwnNode(assignment, node.node_id).first_rank + local_rank,
                        .local_rank = local_rank,
-                       .command = WorkerArguments(plan.program, local_rank),
-                       .variables = Changed(inherited, all)});
+                       .command = WorkerArguments(plan, local_rank),
+                       .variables = Changed(inherited, all),
+                       .cpus = PlacementOf(plan, local_rank).cpus});
   }
   return workers;
 }

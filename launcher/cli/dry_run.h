@@ -16,7 +16,8 @@ struct PlannedWorker {
   int rank = 0;
   int local_rank = 0;
   std::vector<std::string> command;
-  Variables variables;  ///< what it gets beside, or other than, the inherited ones
+  Variables variables;    ///< what it gets beside, or other than, the inherited ones
+  std::vector<int> cpus;  ///< empty: as the launcher
 };
 
 /// The other nodes are taken to be like this one; what they decide together reads "<agreed>".

@@ -47,6 +47,7 @@ Json WorkersToJson(const LaunchPlan& plan, const Variables& inherited) {
     workers.push_back({{"rank", worker.rank},
                        {"local_rank", worker.local_rank},
                        {"command", MaskedCommand(worker.command)},
+                       {"cpus", worker.cpus},
                        {"environment", MaskedVariables(worker.variables)}});
   }
   return workers;

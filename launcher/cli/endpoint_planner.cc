@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "launcher/cli/option_values.h"
+#include "launcher/cli/rendezvous_conf.h"
 
 namespace lr::launcher {
 namespace {
@@ -70,42 +71,6 @@ Status CheckBackend(const CommandLine& line) {
         line.spelled(Option::kRdzvBackend));
   }
   return CheckWord(backend, line.spelled(Option::kRdzvBackend), {"static", "c10d"});
-}
-
-/// --rdzv-conf: what changes our behaviour is read, what cannot is said, unknown keys are mistakes.
-Status ApplyConf(const CommandLine& line, RendezvousPlan& plan) {
-  static const std::vector<std::string> kWithoutEffect = {"last_call_timeout",
-                                                          "close_timeout",
-                                                          "heartbeat_timeout",
-                                                          "keep_alive_interval",
-                                                          "keep_alive_max_attempt",
-                                                          "read_timeout",
-                                                          "cas_backoff_max_seconds",
-                                                          "store_type",
-                                                          "use_libuv"};
-  const std::string spelled = line.spelled(Option::kRdzvConf);
-  LR_ASSIGN(const auto pairs, ReadKeyValues(line.text(Option::kRdzvConf), spelled));
-  for (const auto& [key, value] : pairs) {
-    if (key == "join_timeout" || (key == "timeout" && !pairs.contains("join_timeout"))) {
-      LR_ASSIGN(const int seconds,
-                ReadWhole(value, fmt::format("{} ({})", spelled, key), 1, 86'400));
-      plan.endpoint.join_timeout = std::chrono::seconds(seconds);
-    } else if (key == "is_host") {
-      return InvalidArgument(
-          "{}: is_host is not in this version; the node that owns the endpoint's address is the "
-          "host",
-          spelled);
-    } else if (std::ranges::find(kWithoutEffect, key) != kWithoutEffect.end()) {
-      plan.notes.push_back(fmt::format("{}: {} has no effect here", spelled, key));
-    } else if (key != "timeout") {
-      std::vector<std::string> known = kWithoutEffect;
-      known.insert(known.end(), {"join_timeout", "timeout"});
-      const std::optional<std::string> nearest = NearestName(key, known);
-      return InvalidArgument(
-          "{}: unknown key {}{}", spelled, key, nearest ? ", did you mean " + *nearest + "?" : "");
-    }
-  }
-  return {};
 }
 
 /// the identity that all nodes of a run share.
@@ -237,7 +202,7 @@ Result<RendezvousPlan> PlanRendezvous(const CommandLine& line,
   } else {
     LR_TRY(PlanSeveralNodes(line, given, is_static, max_nodes, plan.endpoint));
   }
-  LR_TRY(ApplyConf(line, plan));
+  LR_TRY(ApplyRendezvousConf(line, plan.endpoint, plan.notes));
   NoteOverridden(line, is_static, plan);
   plan.run_id = RunIdentity(line, max_nodes == 1, environment, random_id);
   return plan;

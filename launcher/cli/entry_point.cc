@@ -153,6 +153,16 @@ Result<ProgramPlan> NativeScript(const EntryPointRequest& request,
   return plan;
 }
 
+/// --run-path: PATH is not searched and the first line is not looked at.
+Result<ProgramPlan> RunPath(const EntryPointRequest& request,
+                            const EnvironmentReader& environment) {
+  const std::string& path = request.program.at(0);
+  if (!IsFile(path)) {
+    return NotFound("--run-path: the script '{}' does not exist", path);
+  }
+  return WithPython(request, {path}, "python script", environment);
+}
+
 /// The first word after "#!" and, behind env, its first argument that is no option or assignment.
 std::string InterpreterName(std::string_view head) {
   const std::string line(Trim(head.substr(2, head.find('\n') - 2)));
@@ -192,9 +202,16 @@ ProgramKind ClassifyProgram(std::string_view head) {
 Result<ProgramPlan> ResolveEntryPoint(const EntryPointRequest& request,
                                       const EnvironmentReader& environment) {
   const std::string& name = request.program.at(0);
+  if (request.module && request.run_path) {
+    return InvalidArgument(
+        "--module and --run-path exclude each other: PROGRAM is a name or a path");
+  }
   if (request.module && request.no_python) {
     return InvalidArgument(
         "--module and --no-python exclude each other: a module needs the interpreter");
+  }
+  if (request.run_path) {
+    return RunPath(request, environment);
   }
   if (request.module) {
     return WithPython(request, {"-m", name}, "python module", environment);

@@ -19,6 +19,7 @@ struct EntryPointRequest {
   std::vector<std::string> program;  ///< PROGRAM and its arguments
   bool module = false;
   bool no_python = false;
+  bool run_path = false;  ///< a Python script for certain; wins over no_python
 };
 
 /// kNotFound, kPermissionDenied or kInvalidArgument, each naming the path and the way out.

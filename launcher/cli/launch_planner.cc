@@ -5,7 +5,7 @@
 #include "common/base/text.h"
 #include "launcher/cli/endpoint_planner.h"
 #include "launcher/cli/option_values.h"
-#include "launcher/plan/first_failure.h"
+#include "launcher/cli/placement_planner.h"
 
 namespace lr::launcher {
 namespace {
@@ -76,6 +76,25 @@ Status PlanStopping(const CommandLine& line, const PlanningFacts& facts, LaunchP
   return {};
 }
 
+Status PlanWorkers(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
+  if (line.has(Option::kPassLocalRank)) {
+    const std::string name = line.text(Option::kPassLocalRank);
+    plan.local_rank_option = name.empty() ? "--local-rank" : name;
+    LR_TRY(CheckWord(plan.local_rank_option,
+                     line.spelled(Option::kPassLocalRank),
+                     {"--local-rank", "--local_rank"}));
+  }
+  LR_ASSIGN(PlacementPlan placement, PlanPlacement(line, plan.local_size, facts));
+  plan.placements = std::move(placement.workers);
+  plan.notes.insert(plan.notes.end(), placement.notes.begin(), placement.notes.end());
+  if (line.flag(Option::kRunPath) && line.flag(Option::kNoPython)) {
+    plan.notes.push_back(fmt::format("{} has no effect with {}",
+                                     line.spelled(Option::kNoPython),
+                                     line.spelled(Option::kRunPath)));
+  }
+  return {};
+}
+
 Status PlanDryRun(const CommandLine& line, LaunchPlan& plan) {
   if (!line.has(Option::kDryRun)) {
     return {};
@@ -83,6 +102,19 @@ Status PlanDryRun(const CommandLine& line, LaunchPlan& plan) {
   const std::string form = line.text(Option::kDryRun).empty() ? "text" : line.text(Option::kDryRun);
   LR_TRY(CheckWord(form, line.spelled(Option::kDryRun), {"text", "json"}));
   plan.dry_run = form == "json" ? DryRun::kJson : DryRun::kText;
+  return {};
+}
+
+Status PlanEvents(const CommandLine& line, LaunchPlan& plan) {
+  constexpr std::string_view kFile = "file:";
+  const std::string handler = line.text(Option::kEventLogHandler);
+  if (handler.starts_with(kFile) && handler.size() > kFile.size()) {
+    plan.event_copies.file = handler.substr(kFile.size());
+    return {};
+  }
+  LR_TRY(
+      CheckWord(handler, line.spelled(Option::kEventLogHandler), {"null", "console", "file:PATH"}));
+  plan.event_copies.console = handler == "console";
   return {};
 }
 
@@ -95,6 +127,8 @@ Status PlanRest(const CommandLine& line, LaunchPlan& plan) {
     return InvalidArgument("{}: must be a name on one line", line.spelled(Option::kRole));
   }
   plan.log_dir = line.text(Option::kLogDir);
+  plan.result_file = line.text(Option::kResultFile);
+  LR_TRY(PlanEvents(line, plan));
   return PlanDryRun(line, plan);
 }
 
@@ -115,7 +149,7 @@ std::string ShownValue(const CommandLine& line, const OptionSpec& spec) {
 std::vector<ResolvedOption> Resolved(const CommandLine& line, const PlanningFacts& facts) {
   std::vector<ResolvedOption> options;
   for (const OptionSpec& spec : OptionTable()) {
-    if (spec.option == Option::kHelp || spec.option == Option::kVersion) {
+    if (OnlyPrints(spec.option)) {
       continue;
     }
     ResolvedOption option{.name = std::string(spec.name),
@@ -147,6 +181,7 @@ Result<LaunchPlan> PlanLaunch(const CommandLine& line,
   LR_TRY(PlanEndpoint(line, facts, plan));
   LR_TRY(PlanStopping(line, facts, plan));
   LR_TRY(PlanRest(line, plan));
+  LR_TRY(PlanWorkers(line, facts, plan));
   plan.options = Resolved(line, facts);
   return plan;
 }

@@ -3,18 +3,21 @@
 /// main() after the program was found. Errors are usage errors (kInvalidArgument) naming the option
 /// as it was spelled.
 
+#include <functional>
 #include <string>
 
 #include "common/base/status.h"
 #include "common/contract/worker_environment.h"
 #include "launcher/cli/command_line.h"
 #include "launcher/cli/device_count.h"
+#include "launcher/cli/numa_binding.h"
 #include "launcher/plan/launch_plan.h"
 
 namespace lr::launcher {
 
 struct PlanningFacts {
   MachineFacts machine;
+  std::function<CpuTopology()> topology;  ///< asked only when an option needs it
   EnvironmentReader environment;
   std::string random_id;  ///< at least 12 random digits
 };

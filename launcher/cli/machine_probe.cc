@@ -5,7 +5,6 @@
 #include <cctype>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <sched.h>
 #include <set>
@@ -16,38 +15,21 @@
 #include <fmt/format.h>
 
 #include "common/base/text.h"
+#include "launcher/cli/small_file.h"
 
 namespace lr::launcher {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The first `limit` bytes of a small system file; empty when it cannot be read.
-std::string ReadSmall(const fs::path& path, size_t limit = 4096) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(limit, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(limit));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
-}
-
-std::vector<fs::path> List(const fs::path& folder) {
-  std::vector<fs::path> paths;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    paths.push_back(entry->path());
-  }
-  return paths;
-}
-
 /// /dev/nvidia0, /dev/nvidia1, … and not nvidiactl or nvidia-uvm.
 int CountNvidia(const std::string& root) {
   constexpr std::string_view kPrefix = "nvidia";
-  return static_cast<int>(std::ranges::count_if(List(root + "/dev"), [&](const fs::path& path) {
-    const std::string name = path.filename();
-    return name.starts_with(kPrefix) && ParseInt(std::string_view(name).substr(kPrefix.size()));
-  }));
+  return static_cast<int>(
+      std::ranges::count_if(ListFolder(root + "/dev"), [&](const fs::path& path) {
+        const std::string name = path.filename();
+        return name.starts_with(kPrefix) && ParseInt(std::string_view(name).substr(kPrefix.size()));
+      }));
 }
 
 /// Nodes of the compute driver that are GPUs: their gpu_id is not 0.
@@ -57,17 +39,17 @@ int CountAmd(const std::string& root) {
     return 0;
   }
   return static_cast<int>(std::ranges::count_if(
-      List(root + "/sys/class/kfd/kfd/topology/nodes"), [](const fs::path& node) {
-        return ParseInt(Trim(ReadSmall(node / "gpu_id"))).value_or(0) != 0;
+      ListFolder(root + "/sys/class/kfd/kfd/topology/nodes"), [](const fs::path& node) {
+        return ParseInt(Trim(ReadSmallFile(node / "gpu_id"))).value_or(0) != 0;
       }));
 }
 
 int CountIntel(const std::string& root) {
   constexpr std::string_view kIntel = "0x8086";
   return static_cast<int>(
-      std::ranges::count_if(List(root + "/sys/class/drm"), [&](const fs::path& path) {
+      std::ranges::count_if(ListFolder(root + "/sys/class/drm"), [&](const fs::path& path) {
         return path.filename().string().starts_with("renderD") &&
-               Trim(ReadSmall(path / "device/vendor")) == kIntel;
+               Trim(ReadSmallFile(path / "device/vendor")) == kIntel;
       }));
 }
 
@@ -80,14 +62,14 @@ int AffinityCpus(int online) {
 /// The tightest cpu.max on the way from our control group to the root; 0 without one.
 double QuotaCpus(const std::string& root) {
   std::string group;
-  for (const std::string& line : Split(ReadSmall(root + "/proc/self/cgroup"), '\n')) {
+  for (const std::string& line : Split(ReadSmallFile(root + "/proc/self/cgroup"), '\n')) {
     if (line.starts_with("0::")) {
       group = line.substr(3);
     }
   }
   double tightest = 0.0;
   while (true) {
-    std::istringstream text(ReadSmall(fmt::format("{}/sys/fs/cgroup{}/cpu.max", root, group)));
+    std::istringstream text(ReadSmallFile(fmt::format("{}/sys/fs/cgroup{}/cpu.max", root, group)));
     double quota = 0.0;
     double period = 0.0;
     if (text >> quota >> period && period > 0.0) {  // "max 100000" does not parse: no quota

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "common/base/check.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 constexpr std::string_view kSize = "How many processes";
 constexpr std::string_view kMeet = "Where the nodes meet";
-constexpr std::string_view kProgram = "What is started";
+constexpr std::string_view kProgram = kProgramGroup;
 constexpr std::string_view kStop = "Failing and stopping";
 constexpr std::string_view kOther = "Records and checks";
 
@@ -97,7 +98,9 @@ constexpr std::array kTable = std::to_array<OptionSpec>({
      "PET_RDZV_CONF",
      true,
      kMeet,
-     "Settings of the rendezvous: join_timeout (seconds, 600)."},
+     "Limits in seconds: join_timeout 600, commit_timeout 10, keep_alive_interval 1, "
+     "suspect_timeout "
+     "5, lost_timeout 15, host_lost_timeout 60; keep_alive_max_attempt; is_host=0|1."},
     {kMasterAddr,
      "--master-addr",
      "",
@@ -228,6 +231,26 @@ constexpr std::array kTable = std::to_array<OptionSpec>({
      true,
      kOther,
      "Base of run directories instead of ~/.local/state/lr/runs."},
+    {kEventLogHandler,
+     "--event-log-handler",
+     "",
+     kValue,
+     "null|console|file:PATH",
+     "null",
+     "PET_EVENT_LOG_HANDLER",
+     true,
+     kOther,
+     "Also send the events of the run to stderr, or append them to PATH, as JSON lines."},
+    {kResultFile,
+     "--result-file",
+     "",
+     kValue,
+     "PATH",
+     "",
+     "",
+     false,
+     kOther,
+     "Write outcome, root cause and endings of the run to PATH, as JSON."},
     {kAccelerateEnv,
      "--accelerate-env",
      "",
@@ -248,19 +271,47 @@ constexpr std::array kTable = std::to_array<OptionSpec>({
      false,
      kOther,
      "Print what would be done, with the source of each value, and start nothing."},
+    {kPrintCompletion,
+     "--print-completion",
+     "",
+     kValue,
+     "bash|zsh|tcsh",
+     "",
+     "",
+     true,
+     kOther,
+     "Print a completion script for this shell."},
     {kHelp, "--help", "-h", kFlag, "", "", "", true, kOther, "Show this text."},
     {kVersion, "--version", "", kFlag, "", "", "", false, kOther, "Show the version."},
 });
 
+/// The tables as one, groups kept together in the order of their first rows.
+std::vector<OptionSpec> AllRows() {
+  std::vector<OptionSpec> rows(kTable.begin(), kTable.end());
+  for (const OptionSpec& row : WorkerOptionRows()) {
+    const auto last = std::find_if(rows.rbegin(), rows.rend(), [&](const OptionSpec& other) {
+      return other.group == row.group;
+    });
+    rows.insert(last == rows.rend() ? rows.end() : last.base(), row);
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::span<const OptionSpec> OptionTable() {
-  return kTable;
+  static const std::vector<OptionSpec> kAll = AllRows();
+  return kAll;
+}
+
+bool OnlyPrints(Option option) {
+  return option == kHelp || option == kVersion || option == kPrintCompletion;
 }
 
 const OptionSpec& SpecOf(Option option) {
-  const auto* spec = std::ranges::find(kTable, option, &OptionSpec::option);
-  LR_CHECK(spec != kTable.end(), "option {} has no row in the table", static_cast<int>(option));
+  const std::span<const OptionSpec> table = OptionTable();
+  const auto spec = std::ranges::find(table, option, &OptionSpec::option);
+  LR_CHECK(spec != table.end(), "option {} has no row in the table", static_cast<int>(option));
   return *spec;
 }
 

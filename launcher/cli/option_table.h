@@ -32,6 +32,15 @@ enum class Option {
   kExitCode,
   kLogDir,
   kAccelerateEnv,
+  kRunPath,
+  kPassLocalRank,
+  kVirtualLocalRank,
+  kOmpThreads,
+  kNumaBinding,
+  kNumaBindingCpu,
+  kEventLogHandler,
+  kResultFile,
+  kPrintCompletion,
   kDryRun,
   kHelp,
   kVersion,
@@ -56,8 +65,16 @@ struct OptionSpec {
   std::string_view help;
 };
 
-/// In the order of the help text.
+/// All options, those of one group together, in the order of the help text.
 std::span<const OptionSpec> OptionTable();
+
+/// The part of the table about how each worker is started (worker_options.cc).
+std::span<const OptionSpec> WorkerOptionRows();
+
+inline constexpr std::string_view kProgramGroup = "What is started";
+
+/// --help, --version, --print-completion: they end everything else.
+bool OnlyPrints(Option option);
 
 const OptionSpec& SpecOf(Option option);
 

@@ -6,7 +6,7 @@
 
 namespace lr::launcher {
 
-ExitPlan DecideExit(const RunOutcome& outcome, const FailureContext& context, bool fold) {
+ExitPlan DecideExit(const RunOutcome& outcome, const FailureContext& context, ExitStyle style) {
   if (outcome.succeeded && outcome.exit_code == 0) {
     return {};
   }
@@ -14,11 +14,11 @@ ExitPlan DecideExit(const RunOutcome& outcome, const FailureContext& context, bo
   if (plan.code <= 0 || plan.code > 255) {  // a shell could not see it
     plan.code = kExitInternal;
   }
-  if (fold) {
+  if (style.fold) {
     plan.code = 1;
   }
-  plan.text = outcome.root_cause ? FailureSummary(outcome, context)
-                                 : fmt::format("lr-launch: {}\n", outcome.reason);
+  plan.text = outcome.root_cause && !style.quiet ? FailureSummary(outcome, context)
+                                                 : fmt::format("lr-launch: {}\n", outcome.reason);
   return plan;
 }
 

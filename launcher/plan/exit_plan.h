@@ -14,7 +14,11 @@ struct ExitPlan {
   std::string text;  ///< for stderr, newline included; empty: nothing to say
 };
 
-/// `fold`: --exit-code=torchrun, every code but 0 becomes 1.
-ExitPlan DecideExit(const RunOutcome& outcome, const FailureContext& context, bool fold);
+struct ExitStyle {
+  bool fold = false;   ///< --exit-code=torchrun: every code but 0 becomes 1
+  bool quiet = false;  ///< one line instead of the summary; the code stays
+};
+
+ExitPlan DecideExit(const RunOutcome& outcome, const FailureContext& context, ExitStyle style);
 
 }  // namespace lr::launcher

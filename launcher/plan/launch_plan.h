@@ -39,6 +39,15 @@ struct ProgramPlan {
       kind;  ///< for people: "native program", "python script", "python module", "executable"
 };
 
+/// Limits of the rendezvous, each settable by --rdzv-conf (3.7).
+struct RendezvousTimes {
+  std::chrono::milliseconds commit{10'000};
+  std::chrono::milliseconds heartbeat{1'000};
+  std::chrono::milliseconds suspect{5'000};
+  std::chrono::milliseconds lost{15'000};
+  std::chrono::milliseconds host_lost{60'000};
+};
+
 /// Where the nodes meet and where the workers' store will be (spec 3.2, 3.5).
 struct EndpointPlan {
   bool standalone = false;  ///< one node: nothing to agree with anybody
@@ -47,6 +56,21 @@ struct EndpointPlan {
   int control_port = 0;  ///< 0: follows from worker_port
   bool worker_port_explicit = false;
   std::chrono::seconds join_timeout{600};
+  RendezvousTimes times;
+  std::optional<bool>
+      is_host;  ///< --rdzv-conf is_host: serve, or never serve, whatever the address
+};
+
+/// What one worker gets beyond torchrun's variables, by the options of its launcher.
+struct WorkerPlacement {
+  std::map<std::string, std::string> variables;  ///< win over torchrun's and the inherited ones
+  std::vector<int> cpus;  ///< the only ones that it may use, ascending; empty: as the launcher
+};
+
+/// --event-log-handler: where the events of a run go besides its record.
+struct EventCopies {
+  bool console = false;
+  std::string file;  ///< JSON lines are appended; empty: none
 };
 
 struct LaunchPlan {
@@ -59,11 +83,16 @@ struct LaunchPlan {
   std::string local_addr;
   std::string role = "default";
   ProgramPlan program;
+  std::vector<WorkerPlacement> placements;  ///< by local rank; empty: nothing special
+  std::string local_rank_option;            ///< "--local-rank": passed to PROGRAM with the rank
   int max_restarts = 0;
   std::chrono::milliseconds shutdown_timeout{30'000};
-  std::vector<int> signals;     ///< caught and forwarded, in the order given
-  std::string signals_text;     ///< as torchrun leaves it in the environment
-  std::string log_dir;          ///< base of run directories; empty: the state directory
+  std::vector<int> signals;  ///< caught and forwarded, in the order given
+  std::string signals_text;  ///< as torchrun leaves it in the environment
+  std::string log_dir;       ///< base of run directories; empty: the state directory
+  EventCopies event_copies;
+  std::string result_file;      ///< --result-file; empty: none
+  bool quiet = false;           ///< a failure is told in one line
   bool fold_exit_code = false;  ///< --exit-code=torchrun: every failure is 1
   DryRun dry_run = DryRun::kOff;
   std::vector<ResolvedOption> options;  ///< in the order of the help text

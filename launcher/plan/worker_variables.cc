@@ -92,6 +92,11 @@ const NodeAssignment& OwnNode(const Assignment& assignment, const std::string& n
   return *own;
 }
 
+WorkerPlacement PlacementOf(const LaunchPlan& plan, int local_rank) {
+  const auto index = static_cast<size_t>(local_rank);
+  return index < plan.placements.size() ? plan.placements[index] : WorkerPlacement();
+}
+
 std::string ErrorFilePath(const std::string& attempt_dir, int local_rank) {
   return attempt_dir.empty() ? "" : fmt::format("{}/{}/error.json", attempt_dir, local_rank);
 }
@@ -105,21 +110,29 @@ Variables WorkerVariables(const Variables& inherited,
   SetRanks(variables, plan, assignment, node, local_rank);
   SetElastic(variables, plan, assignment, node, local_rank);
   SetOurs(variables, assignment, node);
+  for (const auto& [name, value] : PlacementOf(plan, local_rank).variables) {
+    variables[name] = value;
+  }
   return variables;
 }
 
-std::vector<std::string> WorkerArguments(const ProgramPlan& program, int local_rank) {
+std::vector<std::string> WorkerArguments(const LaunchPlan& plan, int local_rank) {
   std::vector<std::string> argv;
   const std::string rank = std::to_string(local_rank);
-  for (const std::string& argument : program.argv) {
+  for (const std::string& argument : plan.program.argv) {
     argv.push_back(argv.empty() ? argument : ReplaceLocalRank(argument, rank));
+  }
+  if (!plan.local_rank_option.empty()) {
+    argv.insert(argv.begin() + static_cast<std::ptrdiff_t>(plan.program.first_argument),
+                fmt::format("{}={}", plan.local_rank_option, rank));
   }
   return argv;
 }
 
 std::vector<std::string> EnvironmentNotes(const Variables& inherited, const LaunchPlan& plan) {
   std::vector<std::string> notes;
-  if (plan.local_size > 1 && !inherited.contains("OMP_NUM_THREADS")) {
+  if (plan.local_size > 1 && !inherited.contains("OMP_NUM_THREADS") &&
+      !PlacementOf(plan, 0).variables.contains("OMP_NUM_THREADS")) {
     notes.push_back(fmt::format(
         "OMP_NUM_THREADS is set to 1 for each of the {} workers of this node, so that they do not "
         "overload it; set OMP_NUM_THREADS yourself to tune",

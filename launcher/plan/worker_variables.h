@@ -32,8 +32,11 @@ Variables WorkerVariables(const Variables& inherited,
                           int local_rank);
 
 /// The worker's argument vector: `$local_rank` and `${local_rank}` replaced in the program's own
-/// arguments.
-std::vector<std::string> WorkerArguments(const ProgramPlan& program, int local_rank);
+/// arguments; --pass-local-rank's option before them.
+std::vector<std::string> WorkerArguments(const LaunchPlan& plan, int local_rank);
+
+/// What the options of this launcher add for one worker; nothing when they say nothing.
+WorkerPlacement PlacementOf(const LaunchPlan& plan, int local_rank);
 
 /// Lines for people, said once: OMP_NUM_THREADS set for them, an inherited RANK or WORLD_SIZE that
 /// disagrees.

@@ -59,7 +59,11 @@ SearchOptions MakeOptions(const NodeIdentity& identity,
   options.rules.nodes = identity.max_nodes;
   // The static rendezvous is the one whose endpoint is that of the workers.
   options.rules.strict_ranks = endpoint.worker_port != 0;
+  options.is_host = endpoint.is_host;
   options.timing.join = endpoint.join_timeout;
+  options.timing.commit = endpoint.times.commit;
+  options.timing.suspect = endpoint.times.suspect;
+  options.timing.lost = endpoint.times.lost;
   options.note = events.note;
   return options;
 }

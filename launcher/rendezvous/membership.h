@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <boost/asio/io_context.hpp>
 
 #include "common/base/status.h"
 #include "launcher/plan/assignment.h"
+#include "launcher/plan/launch_plan.h"
 #include "launcher/rendezvous/run_types.h"
 
 namespace lr::launcher {
@@ -26,6 +28,8 @@ struct RendezvousEndpoint {
       0;  ///< 0: derived (static: worker_port + 1 … + 8, R-3; c10d: the endpoint's port)
   bool worker_port_explicit = false;
   std::chrono::seconds join_timeout{600};
+  RendezvousTimes times;
+  std::optional<bool> is_host;  ///< nullopt: whoever has the endpoint's address
 };
 
 class Membership {

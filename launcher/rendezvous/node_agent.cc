@@ -16,8 +16,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kBeat{1};
-constexpr std::chrono::seconds kHostLost{60};
 constexpr std::chrono::seconds kWaitingLine{30};
 constexpr std::chrono::milliseconds kRejoin{200};
 constexpr std::chrono::seconds kProbeLimit{3};
@@ -309,17 +307,18 @@ void NodeAgent::StartJoinClock() {
 }
 
 void NodeAgent::StartBeating() {
-  beat_timer_.expires_after(kBeat);
+  beat_timer_.expires_after(endpoint_.times.heartbeat);
   beat_timer_.async_wait(
       [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
         if (error || alive.expired() || phase_ == Phase::kOver || host_lost_) {
           return;
         }
         StartBeating();
-        if (steady_clock::now() - heard_ < kHostLost) {
+        if (steady_clock::now() - heard_ < endpoint_.times.host_lost) {
           link_->Send(Beat{UnixNanoseconds()});
         } else if (phase_ == Phase::kRunning || phase_ == Phase::kStopping) {
-          HostLost(fmt::format("silent for more than {} s", kHostLost.count()));
+          HostLost(fmt::format("silent for more than {:.4g} s",
+                               std::chrono::duration<double>(endpoint_.times.host_lost).count()));
         }
       });
 }

@@ -64,6 +64,10 @@ void SearchingLink::Send(NodeMessage message) {
   }
 }
 
+bool SearchingLink::MayServe() const {
+  return options_.is_host.value_or(OwnsAny(facts_->resolved, facts_->own));
+}
+
 // ---- where to look
 
 void SearchingLink::Resolve() {
@@ -111,7 +115,7 @@ void SearchingLink::AskNext() {
   if (binding_) {
     return ServeNext();
   }
-  if (OwnsAny(facts_->resolved, facts_->own)) {
+  if (MayServe()) {
     binding_ = true;
     next_port_ = 0;
     return ServeNext();
@@ -182,8 +186,9 @@ void SearchingLink::ServeNext() {
   }
   const int port = options_.ports[next_port_++];
   auto host = std::make_unique<RunHost>(loop_, options_.rules, options_.timing, options_.note);
-  Result<std::unique_ptr<RendezvousServer>> server =
-      RendezvousServer::Listen(loop_, *host, ChooseListenAddress(options_.host), port);
+  const bool reached_otherwise = !OwnsAny(facts_->resolved, facts_->own);  // told by is_host
+  Result<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Listen(
+      loop_, *host, reached_otherwise ? "::" : ChooseListenAddress(options_.host), port);
   if (server.ok()) {
     return Serve(std::move(host), *std::move(server));
   }
@@ -214,7 +219,7 @@ std::string SearchingLink::OwnAddressAtEndpoint() const {
 
 void SearchingLink::Again() {
   const bool patience_over = steady_clock::now() - since_ >= kPatience;
-  if (patience_over && OwnsAny(facts_->resolved, facts_->own)) {
+  if (patience_over && MayServe()) {
     const auto events = events_;
     return events->message(Refused{RefusalCode::kEndpoint, kExitRendezvousRefused, Describe()});
   }
@@ -247,7 +252,7 @@ std::string SearchingLink::Describe() const {
   const int last = options_.ports.back();
   const std::string ports =
       first == last ? fmt::format("port {}", first) : fmt::format("ports {} to {}", first, last);
-  if (OwnsAny(facts_->resolved, facts_->own)) {
+  if (MayServe()) {
     return fmt::format("{} is this node, but the rendezvous cannot be served there on {}: {}{}",
                        options_.host,
                        ports,

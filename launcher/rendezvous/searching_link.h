@@ -32,9 +32,10 @@
 namespace lr::launcher {
 
 struct SearchOptions {
-  std::string host;        ///< the endpoint's, as given
-  std::vector<int> ports;  ///< candidates of the control port, in order
-  RunRules rules;          ///< if this node serves
+  std::string host;             ///< the endpoint's, as given
+  std::vector<int> ports;       ///< candidates of the control port, in order
+  std::optional<bool> is_host;  ///< nullopt: whoever has the endpoint's address
+  RunRules rules;               ///< if this node serves
   RunTiming timing;
   std::function<void(const std::string&)> note;  ///< the host's decisions; may be empty
 };
@@ -72,6 +73,7 @@ class SearchingLink : public HostLink {
   void Again();
   void Report(bool say);
   void After(std::chrono::milliseconds delay, void (SearchingLink::*step)());
+  bool MayServe() const;
   std::string Describe() const;
   std::string OwnAddressAtEndpoint() const;
 

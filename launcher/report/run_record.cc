@@ -31,8 +31,7 @@ std::string UtcNow() {
 
 class FileRecord final : public RunRecord {
  public:
-  FileRecord(std::string directory, std::function<void(const std::string&)> warn)
-      : directory_(std::move(directory)), warn_(std::move(warn)) {
+  explicit FileRecord(Options options) : options_(std::move(options)) {
     // Signals are the event loop's.
     sigset_t all;
     sigset_t before;
@@ -106,16 +105,27 @@ class FileRecord final : public RunRecord {
 
   void Write(const std::string& record, const std::string& events) {
     if (!events.empty()) {
-      Warn(Append(events));
+      WriteEvents(events);
     }
-    if (record != last_record_) {
-      Warn(WriteFileAtomic(directory_ + "/run.json", record + "\n", 0644));
+    if (!options_.directory.empty() && record != last_record_) {
+      Warn(WriteFileAtomic(options_.directory + "/run.json", record + "\n", 0644));
       last_record_ = record;
     }
   }
 
-  Status Append(const std::string& text) const {
-    const std::string path = directory_ + "/events.jsonl";
+  void WriteEvents(const std::string& events) {
+    if (!options_.directory.empty()) {
+      Warn(Append(options_.directory + "/events.jsonl", events));
+    }
+    if (!options_.events_copy.empty()) {
+      Warn(Append(options_.events_copy, events));
+    }
+    if (options_.events_said) {
+      options_.events_said(events);
+    }
+  }
+
+  static Status Append(const std::string& path, const std::string& text) {
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     const bool complete =
         fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
@@ -130,14 +140,13 @@ class FileRecord final : public RunRecord {
   }
 
   void Warn(const Status& status) {
-    if (!status.ok() && !warned_ && warn_) {
+    if (!status.ok() && !warned_ && options_.warn) {
       warned_ = true;
-      warn_(status.message());
+      options_.warn(status.message());
     }
   }
 
-  const std::string directory_;
-  const std::function<void(const std::string&)> warn_;
+  const Options options_;
   std::string last_record_;  // writing thread only, as the next
   bool warned_ = false;
 
@@ -154,14 +163,16 @@ class FileRecord final : public RunRecord {
 
 }  // namespace
 
-Result<std::unique_ptr<RunRecord>> RunRecord::Create(const std::string& directory,
-                                                     std::function<void(const std::string&)> warn) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) {
-    return PermissionDenied("cannot create the run directory '{}': {}", directory, error.message());
+Result<std::unique_ptr<RunRecord>> RunRecord::Create(Options options) {
+  if (!options.directory.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.directory, error);
+    if (error) {
+      return PermissionDenied(
+          "cannot create the run directory '{}': {}", options.directory, error.message());
+    }
   }
-  return std::unique_ptr<RunRecord>(std::make_unique<FileRecord>(directory, std::move(warn)));
+  return std::unique_ptr<RunRecord>(std::make_unique<FileRecord>(std::move(options)));
 }
 
 }  // namespace lr::launcher

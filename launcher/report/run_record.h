@@ -1,8 +1,8 @@
 #pragma once
 /// The record of a run on disk: run.json (what it is and how it stands, replaced atomically) and
-/// events.jsonl (one decision per line, with its reason). Owned by the App; all calls return at
-/// once, one own thread does the writing. A disk that fails is said once and never disturbs the
-/// run.
+/// events.jsonl (one decision per line, with its reason), which may also go elsewhere. Owned by the
+/// App; all calls return at once, one own thread does the writing. A disk that fails is said once
+/// and never disturbs the run.
 
 #include <functional>
 #include <memory>
@@ -15,9 +15,15 @@ namespace lr::launcher {
 
 class RunRecord {
  public:
-  /// Creates `directory`. `warn` is told about the first failure to write, from the writing thread.
-  static Result<std::unique_ptr<RunRecord>> Create(const std::string& directory,
-                                                   std::function<void(const std::string&)> warn);
+  struct Options {
+    std::string directory;    ///< is created; empty: no files of the record's own
+    std::string events_copy;  ///< another file that gets every event; empty: none
+    std::function<void(const std::string& lines)> events_said;  ///< events for people; may be empty
+    std::function<void(const std::string&)> warn;               ///< the first failure to write
+  };
+
+  /// The functions are called from the writing thread.
+  static Result<std::unique_ptr<RunRecord>> Create(Options options);
 
   virtual ~RunRecord() = default;
 

@@ -37,6 +37,8 @@ struct ChildPlan {
   int out = 1;
   int err = 2;
   pid_t launcher = 0;
+  const cpu_set_t* cpus = nullptr;  ///< nullptr: as the parent
+  bool binding_failed = false;      ///< `error` is of the step to `cpus`
   int error = 0;  ///< errno of the step that failed; read by the parent when the child is gone
 };
 
@@ -73,6 +75,11 @@ struct ChildPlan {
   if (dup2(plan->in, STDIN_FILENO) < 0 || dup2(plan->out, STDOUT_FILENO) < 0 ||
       dup2(plan->err, STDERR_FILENO) < 0) {
     plan->error = errno;
+    _exit(1);
+  }
+  if (plan->cpus != nullptr && sched_setaffinity(0, sizeof(cpu_set_t), plan->cpus) != 0) {
+    plan->error = errno;
+    plan->binding_failed = true;
     _exit(1);
   }
   syscall(SYS_close_range,
@@ -119,6 +126,16 @@ Status SpawnError(const std::string& executable, int error) {
     default:
       return InvalidArgument("cannot start {}: {}", executable, reason);
   }
+}
+
+/// Numbers beyond the fixed size of the set do not occur: they come from such a set.
+cpu_set_t CpuSet(const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) {
+    CPU_SET(static_cast<size_t>(cpu), &set);
+  }
+  return set;
 }
 
 /// clone() with everything blocked, so that no handler of ours runs in the child before
@@ -187,6 +204,8 @@ Result<SpawnedProcess> Spawn(const SpawnRequest& request) {
                  .out = request.stdout_fd,
                  .err = request.stderr_fd,
                  .launcher = getpid()};
+  const cpu_set_t cpus = CpuSet(request.cpus);
+  plan.cpus = request.cpus.empty() ? nullptr : &cpus;
   int pidfd = -1;
   const int pid = CloneChild(plan, pidfd);
   if (pid < 0) {
@@ -195,6 +214,11 @@ Result<SpawnedProcess> Spawn(const SpawnRequest& request) {
   SpawnedProcess process{.pid = pid, .pidfd = Descriptor(pidfd)};
   if (plan.error != 0) {
     waitpid(pid, nullptr, 0);
+    if (plan.binding_failed) {
+      return InvalidArgument("cannot start {}: the kernel does not let it use its CPUs: {}",
+                             request.executable,
+                             std::strerror(plan.error));  // NOLINT(concurrency-mt-unsafe)
+    }
     return SpawnError(request.executable, plan.error);
   }
   if (const std::optional<ProcessInfo> info = ReadProcess(pid)) {

@@ -60,6 +60,7 @@ struct SpawnRequest {
   int stdin_fd = 0;  ///< descriptors of ours that become 0, 1, 2
   int stdout_fd = 1;
   int stderr_fd = 2;
+  std::vector<int> cpus = {};  ///< the only ones that it may use; empty: as this process
 };
 
 struct SpawnedProcess {

@@ -74,7 +74,8 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
                                .environment = spec_.environment,
                                .stdin_fd = spec_.inherit_stdin ? STDIN_FILENO : null.get(),
                                .stdout_fd = out.write_end.get(),
-                               .stderr_fd = err.write_end.get()};
+                               .stderr_fd = err.write_end.get(),
+                               .cpus = spec_.cpus};
     LR_ASSIGN(SpawnedProcess process, Spawn(request));
     pid_ = process.pid;
     start_time_ = process.start_time;

@@ -1,5 +1,6 @@
 """The variables that workers get (spec 1.4)."""
 import json
+import os
 import unittest
 
 from launch_harness import LaunchTest, free_port
@@ -41,6 +42,23 @@ class Environment(LaunchTest):
     def test_one_worker_keeps_its_threads(self):
         v = self.workers("--standalone", nproc=1)[0]
         self.assertNotIn("OMP_NUM_THREADS", v)
+
+    def test_virtual_local_rank(self):
+        for rank, v in enumerate(self.workers("--standalone", "--virtual-local-rank", env={"CUDA_VISIBLE_DEVICES": "4,6"})):
+            self.assertEqual((v["LOCAL_RANK"], v["CUDA_VISIBLE_DEVICES"], v["LOCAL_WORLD_SIZE"]), ("0", "46"[rank], "2"))
+            self.assertTrue(v["TORCHELASTIC_ERROR_FILE"].endswith(f"/attempt_0/{rank}/error.json"))
+
+    def test_threads(self):
+        v = self.workers("--standalone", "--omp-threads=5", env={"OMP_NUM_THREADS": "3"})[0]
+        self.assertEqual(v["OMP_NUM_THREADS"], "5")
+        self.assertNotIn("OMP_NUM_THREADS is set", self.err)
+
+    def test_workers_are_bound_to_processors(self):
+        script = self.file("show.py", "import os\nprint(sorted(os.sched_getaffinity(0)))\n")
+        usable = sorted(os.sched_getaffinity(0))
+        out, err = self.launch("--standalone", "--numa-binding=exclusive", "--numa-binding-cpu", script)
+        self.assertEqual(out.strip(), str(usable))
+        self.assertIn("local rank 0 runs on CPUs ", err)
 
     def test_pet_variables_supply_options(self):
         script = self.file("show.py", SHOW)

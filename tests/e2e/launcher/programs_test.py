@@ -24,6 +24,16 @@ class Programs(LaunchTest):
         out, _ = self.launch("--standalone", "-m", "my_package.tool", "--lr=1")
         self.assertEqual(self.arguments_seen(out), ["--lr=1"])
 
+    def test_run_path_is_python_whatever_its_first_line_says(self):
+        script = self.file("tool", "#!/bin/false\n" + SHOW, 0o755)
+        out, _ = self.launch("--standalone", "--run-path", script, "a")
+        self.assertEqual(self.arguments_seen(out), ["a"])
+
+    def test_local_rank_as_an_argument(self):
+        script = self.file("show.py", SHOW)
+        out, _ = self.launch("--standalone", "--pass-local-rank", script, "a")
+        self.assertEqual(self.arguments_seen(out), ["--local-rank=0", "a"])
+
     def test_executable(self):
         script = self.file("run.sh", "#!/bin/sh\necho run by shell \"$@\"\n", 0o755)
         for options in ((), ("--no-python",)):

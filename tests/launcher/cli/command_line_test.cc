@@ -118,6 +118,17 @@ TEST(CommandLineTest, MissingAndSurplusValuesAreErrors) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("takes no value")));
 }
 
+TEST(CommandLineTest, OptionalValuesAreAttachedOnly) {
+  const auto plain = Parse({"--pass-local-rank", "p"});
+  ASSERT_THAT(plain, IsOk());
+  EXPECT_THAT(plain->program, ElementsAre("p"));
+  EXPECT_TRUE(plain->has(Option::kPassLocalRank));
+  EXPECT_EQ(plain->text(Option::kPassLocalRank), "");
+  const auto valued = Parse({"--pass_local_rank=--local_rank", "p"});
+  EXPECT_EQ(valued->text(Option::kPassLocalRank), "--local_rank");
+  EXPECT_EQ(valued->spelled(Option::kPassLocalRank), "--pass_local_rank=--local_rank");
+}
+
 TEST(CommandLineTest, ProgramIsRequired) {
   EXPECT_THAT(Parse({"--standalone"}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("PROGRAM is missing")));
@@ -128,6 +139,7 @@ TEST(CommandLineTest, HelpNeedsNoProgramAndIgnoresLaterMistakes) {
   EXPECT_TRUE(Parse({"--help", "--nonsense"})->flag(Option::kHelp));
   EXPECT_TRUE(Parse({"-h"})->flag(Option::kHelp));
   EXPECT_TRUE(Parse({"--version"})->flag(Option::kVersion));
+  EXPECT_EQ(Parse({"--print-completion", "zsh"})->text(Option::kPrintCompletion), "zsh");
 }
 
 TEST(CommandLineTest, EnvironmentFillsWhatTheCommandLineLeavesOut) {
@@ -150,9 +162,8 @@ TEST(CommandLineTest, EnvironmentFillsWhatTheCommandLineLeavesOut) {
 
 TEST(CommandLineTest, OptionsOfTorchrunThatAreNotServedAreRefusedNotIgnored) {
   EXPECT_THAT(
-      Parse({"--tee=3", "-r", "3", "--virtual-local-rank", "p"}),
-      StatusIs(StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("--tee=3"), HasSubstr("-r=3"), HasSubstr("--virtual-local-rank"))));
+      Parse({"--tee=3", "-r", "3", "p"}),
+      StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("--tee=3"), HasSubstr("-r=3"))));
   EXPECT_THAT(Parse({"p"}, {{"PET_TEE", "3"}}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("PET_TEE=3")));
   EXPECT_THAT(Parse({"--tee=0", "-r0", "-t", "0", "--event-log-handler=null", "p"},

@@ -153,7 +153,39 @@ TEST(EndpointPlannerTest, ConfIsReadKeyByKey) {
               StatusIs(kInvalid, HasSubstr("did you mean join_timeout?")));
   EXPECT_THAT(PlanFor(1, {"--rdzv-conf=join_timeout"}),
               StatusIs(kInvalid, HasSubstr("is not KEY=VALUE")));
-  EXPECT_THAT(PlanFor(1, {"--rdzv-conf=is_host=true"}), StatusIs(kInvalid, HasSubstr("is_host")));
+}
+
+TEST(EndpointPlannerTest, ConfSetsEveryLimit) {
+  const auto plan = PlanFor(1,
+                            {"--rdzv-conf=commit_timeout=2,keep_alive_interval=0.5,suspect_timeout="
+                             "3,lost_timeout=4,host_lost_timeout=7,is_host=true"});
+  ASSERT_THAT(plan, IsOk());
+  const RendezvousTimes& times = plan->endpoint.times;
+  EXPECT_EQ(times.commit, std::chrono::seconds(2));
+  EXPECT_EQ(times.heartbeat, std::chrono::milliseconds(500));
+  EXPECT_EQ(times.suspect, std::chrono::seconds(3));
+  EXPECT_EQ(times.lost, std::chrono::seconds(4));
+  EXPECT_EQ(times.host_lost, std::chrono::seconds(7));
+  EXPECT_EQ(plan->endpoint.is_host, true);
+  EXPECT_EQ(PlanFor(1, {"--rdzv-conf=is_host=0"})->endpoint.is_host, false);
+}
+
+TEST(EndpointPlannerTest, ConfUnderstandsMissedHeartbeats) {
+  const auto plan =
+      PlanFor(1, {"--rdzv-conf=keep_alive_interval=2,keep_alive_max_attempt=2,read_timeout=60"});
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->endpoint.times.lost, std::chrono::seconds(4));
+  EXPECT_EQ(plan->endpoint.times.suspect, std::chrono::seconds(4));
+  EXPECT_THAT(plan->notes, ElementsAre(HasSubstr("read_timeout has no effect here: nothing is")));
+}
+
+TEST(EndpointPlannerTest, ConfRefusesLimitsThatCannotHold) {
+  EXPECT_THAT(PlanFor(1, {"--rdzv-conf=lost_timeout=1"}),
+              StatusIs(kInvalid, HasSubstr("each must be below the next")));
+  EXPECT_THAT(PlanFor(1, {"--rdzv-conf=commit_timeout=0"}),
+              StatusIs(kInvalid, HasSubstr("(commit_timeout): must be at least 0.1 s")));
+  EXPECT_THAT(PlanFor(1, {"--rdzv-conf=is_host=maybe"}),
+              StatusIs(kInvalid, HasSubstr("(is_host): must be one of")));
 }
 
 }  // namespace

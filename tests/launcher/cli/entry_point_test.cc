@@ -72,6 +72,20 @@ TEST_F(EntryPointTest, ModuleGoesToTheInterpreter) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("exclude each other")));
 }
 
+TEST_F(EntryPointTest, RunPathIsAPythonScriptForCertain) {
+  const std::string script = Write("train", "#!/bin/sh\n", true);
+  EntryPointRequest request{.program = {script, "x"}, .no_python = true, .run_path = true};
+  const auto plan = ResolveEntryPoint(request, MapEnvironment(variables_));
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_THAT(plan->argv, ElementsAre(python_, "-u", script, "x"));
+  request.module = true;
+  EXPECT_THAT(ResolveEntryPoint(request, MapEnvironment(variables_)),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("exclude each other")));
+  EXPECT_THAT(
+      ResolveEntryPoint({.program = {"python3"}, .run_path = true}, MapEnvironment(variables_)),
+      StatusIs(StatusCode::kNotFound, HasSubstr("script 'python3' does not exist")));
+}
+
 TEST_F(EntryPointTest, InterpreterFollowsTheActiveEnvironment) {
   const std::string script = Write("a.py", "");
   const std::string venv = Write("venv/bin/python", "", true);

@@ -31,7 +31,9 @@ Result<LaunchPlan> PlanOf(std::vector<std::string> options,
   ProgramPlan program;
   program.given = "p";
   return PlanLaunch(
-      *line, program, {.machine = {}, .environment = environment, .random_id = "0123456789abcdef"});
+      *line,
+      program,
+      {.machine = {}, .topology = {}, .environment = environment, .random_id = "0123456789abcdef"});
 }
 
 TEST(LaunchPlannerTest, DefaultsAreTorchruns) {
@@ -86,10 +88,17 @@ TEST(LaunchPlannerTest, BadWordsAndNumbersAreUsageErrors) {
                           "--monitor-interval=x",
                           "--signals-to-handle=SIGNOPE",
                           "--role=",
+                          "--pass-local-rank=--rank",
                           "--local-addr=@eth0",
                           "--nproc-per-node=many"}) {
     EXPECT_THAT(PlanOf({bad}), StatusIs(kInvalid, HasSubstr(bad))) << bad;
   }
+}
+
+TEST(LaunchPlannerTest, LocalRankOptionHasTwoSpellings) {
+  EXPECT_EQ(PlanOf({})->local_rank_option, "");
+  EXPECT_EQ(PlanOf({"--pass-local-rank"})->local_rank_option, "--local-rank");
+  EXPECT_EQ(PlanOf({"--pass-local-rank=--local_rank"})->local_rank_option, "--local_rank");
 }
 
 TEST(LaunchPlannerTest, EveryOptionIsListedWithItsSource) {

@@ -31,32 +31,37 @@ RunOutcome Failed(int code) {
 }
 
 TEST(ExitPlanTest, SuccessSaysNothing) {
-  const ExitPlan plan = DecideExit(Outcome(true, 0, "all done"), {.program = "p"}, false);
+  const ExitPlan plan = DecideExit(Outcome(true, 0, "all done"), {.program = "p"}, {});
   EXPECT_EQ(plan.code, 0);
   EXPECT_THAT(plan.text, IsEmpty());
 }
 
 TEST(ExitPlanTest, FailureKeepsTheWorkersCodeAndShowsTheBlock) {
-  const ExitPlan plan = DecideExit(Failed(7), {.program = "train.py"}, false);
+  const ExitPlan plan = DecideExit(Failed(7), {.program = "train.py"}, {});
   EXPECT_EQ(plan.code, 7);
   EXPECT_THAT(plan.text, AllOf(HasSubstr("train.py FAILED"), HasSubstr("Most likely cause")));
 }
 
 TEST(ExitPlanTest, TorchrunsCodeIsOneForEveryFailure) {
-  EXPECT_EQ(DecideExit(Failed(7), {.program = "p"}, true).code, 1);
-  EXPECT_EQ(DecideExit(Outcome(true, 0, ""), {.program = "p"}, true).code, 0);
+  EXPECT_EQ(DecideExit(Failed(7), {.program = "p"}, {.fold = true}).code, 1);
+  EXPECT_EQ(DecideExit(Outcome(true, 0, ""), {.program = "p"}, {.fold = true}).code, 0);
+}
+
+TEST(ExitPlanTest, QuietKeepsTheCode) {
+  const ExitPlan plan = DecideExit(Failed(7), {.program = "p"}, {.quiet = true});
+  EXPECT_EQ(plan.code, 7);
+  EXPECT_EQ(plan.text, "lr-launch: rank 1 ended with exit code 7\n");
 }
 
 TEST(ExitPlanTest, SignalEndsWithoutAFailureBlock) {
-  const ExitPlan plan =
-      DecideExit(Outcome(false, 143, "stopped by SIGTERM"), {.program = "p"}, false);
+  const ExitPlan plan = DecideExit(Outcome(false, 143, "stopped by SIGTERM"), {.program = "p"}, {});
   EXPECT_EQ(plan.code, 143);
   EXPECT_THAT(plan.text, AllOf(HasSubstr("stopped by SIGTERM"), Not(HasSubstr("FAILED"))));
 }
 
 TEST(ExitPlanTest, FailureWithoutACodeIsNeverReportedAsSuccess) {
-  EXPECT_EQ(DecideExit(Outcome(false, 0, "?"), {.program = "p"}, false).code, 70);
-  EXPECT_EQ(DecideExit(Failed(256), {.program = "p"}, false).code, 70);
+  EXPECT_EQ(DecideExit(Outcome(false, 0, "?"), {.program = "p"}, {}).code, 70);
+  EXPECT_EQ(DecideExit(Failed(256), {.program = "p"}, {}).code, 70);
 }
 
 }  // namespace

@@ -120,8 +120,36 @@ TEST(WorkerVariablesTest, LocalRankIsReplacedInArgumentsOnly) {
                   "$local_ranks",
                   "$HOME",
                   "a$local_rank$local_rank"};
-  EXPECT_THAT(WorkerArguments(program, 3),
+  LaunchPlan plan;
+  plan.program = program;
+  EXPECT_THAT(WorkerArguments(plan, 3),
               ElementsAre("/bin/$local_rank", "--out=3.log", "3", "$local_ranks", "$HOME", "a33"));
+}
+
+TEST(WorkerArgumentsTest, LocalRankOptionComesBeforeTheProgramsOwn) {
+  LaunchPlan plan;
+  plan.program.argv = {"/bin/python3", "-u", "train.py", "--lr", "1"};
+  plan.program.first_argument = 3;
+  plan.local_rank_option = "--local_rank";
+  EXPECT_THAT(WorkerArguments(plan, 1),
+              ElementsAre("/bin/python3", "-u", "train.py", "--local_rank=1", "--lr", "1"));
+}
+
+TEST(WorkerVariablesTest, PlacementWinsOverEverything) {
+  LaunchPlan plan = Plan();
+  plan.placements = {{},
+                     {.variables = {{"LOCAL_RANK", "0"}, {"OMP_NUM_THREADS", "6"}}, .cpus = {}}};
+  const NodeFacts node = {.node_id = "b", .control_socket = "", .attempt_dir = "/a"};
+  const Variables second = WorkerVariables({{"OMP_NUM_THREADS", "3"}}, plan, TwoNodes(), node, 1);
+  EXPECT_EQ(second.at("LOCAL_RANK"), "0");
+  EXPECT_EQ(second.at("OMP_NUM_THREADS"), "6");
+  EXPECT_EQ(second.at("LOCAL_WORLD_SIZE"), "2");
+  EXPECT_EQ(second.at("TORCHELASTIC_ERROR_FILE"), "/a/1/error.json");
+  EXPECT_EQ(
+      WorkerVariables({{"OMP_NUM_THREADS", "3"}}, plan, TwoNodes(), node, 0).at("OMP_NUM_THREADS"),
+      "3");
+  plan.placements = {{.variables = {{"OMP_NUM_THREADS", "6"}}, .cpus = {}}, {}};
+  EXPECT_THAT(EnvironmentNotes({}, plan), IsEmpty());
 }
 
 }  // namespace

@@ -43,6 +43,19 @@ TEST(SeveralNodesTest, C10dFormsRunsAndSucceeds) {
   }
 }
 
+TEST(SeveralNodesTest, NodesThatMustNotServeDoNot) {
+  Nodes nodes(2);
+  nodes.UseC10d(FreePort());
+  nodes.endpoint().is_host = false;
+  TestNode& a = nodes.Start("a");
+  nodes.endpoint().join_timeout = std::chrono::seconds(1);
+  TestNode& b = nodes.Start("b");
+  ASSERT_TRUE(nodes.Until([&] { return b.over(); }));
+  ASSERT_TRUE(b.refused);
+  EXPECT_EQ(b.refused->first, 75);
+  EXPECT_FALSE(a.running);
+}
+
 TEST(SeveralNodesTest, StaticRanksHoldWhateverTheOrderOfStart) {
   for (const bool reversed : {false, true}) {
     Nodes nodes(2);
