@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "common/contract/exit_codes.h"
+#include "launcher/cli/accelerate_config.h"
 #include "launcher/cli/command_line.h"
 #include "launcher/cli/completion_script.h"
+#include "launcher/cli/dialect.h"
 #include "launcher/cli/dry_run.h"
 #include "launcher/cli/engine_facts.h"
 #include "launcher/cli/entry_point.h"
@@ -60,7 +62,7 @@ Result<Guard> CheckForeign(const CommandLine& line,
 }
 
 struct Steps {
-  const std::vector<std::string>& arguments;
+  const std::vector<std::string>& argv;
   const EnvironmentSnapshot& environment;
   const std::string& random_id;
 };
@@ -70,7 +72,9 @@ Result<LaunchSetup> Prepare(const Steps& input) {
     const auto found = input.environment.find(name);
     return found == input.environment.end() ? std::nullopt : std::optional(found->second);
   };
-  LR_ASSIGN(const CommandLine line, ParseCommandLine(input.arguments, reader));
+  LR_ASSIGN(const Invocation invocation, ReadInvocation(input.argv));
+  LR_ASSIGN(const CommandLine line,
+            ParseCommandLine(invocation.arguments, reader, invocation.dialect));
   if (line.flag(Option::kHelp)) {
     return LaunchSetup(EarlyEnd{.exit_code = kExitOk, .out = HelpText(), .err = ""});
   }
@@ -103,6 +107,12 @@ Result<LaunchSetup> Prepare(const Steps& input) {
                         .topology = [] { return ProbeTopology("", AllowedCpus()); },
                         .environment = reader,
                         .random_id = input.random_id}));
+  if (line.dialect == Dialect::kAccelerate) {
+    if (const auto config = FindAccelerateConfig(reader)) {
+      plan.notes.push_back(
+          fmt::format("{} is ignored: configuration files of accelerate are not read", *config));
+    }
+  }
   if (plan.dry_run != DryRun::kOff) {
     const std::string text = plan.dry_run == DryRun::kJson ? DryRunJson(plan, input.environment)
                                                            : DryRunText(plan, input.environment);
@@ -123,11 +133,11 @@ Result<LaunchSetup> Prepare(const Steps& input) {
 
 }  // namespace
 
-LaunchSetup PrepareLaunch(const std::vector<std::string>& arguments,
+LaunchSetup PrepareLaunch(const std::vector<std::string>& argv,
                           const EnvironmentSnapshot& environment,
                           const std::string& random_id) {
   Result<LaunchSetup> setup =
-      Prepare({.arguments = arguments, .environment = environment, .random_id = random_id});
+      Prepare({.argv = argv, .environment = environment, .random_id = random_id});
   if (!setup.ok()) {
     return Mistake(setup.status());
   }

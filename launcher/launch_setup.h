@@ -28,8 +28,8 @@ struct PreparedLaunch {
 
 using LaunchSetup = std::variant<PreparedLaunch, EarlyEnd>;
 
-/// `arguments` without argv[0]; `random_id` as made by RandomId().
-LaunchSetup PrepareLaunch(const std::vector<std::string>& arguments,
+/// `argv` with the name that the program was called by; `random_id` as made by RandomId().
+LaunchSetup PrepareLaunch(const std::vector<std::string>& argv,
                           const EnvironmentSnapshot& environment,
                           const std::string& random_id);
 

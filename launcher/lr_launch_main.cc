@@ -73,7 +73,7 @@ int Main(int argc, char** argv) {
   IgnoreBrokenPipes();
   const std::string node_id = RandomId();
   Variables environment = ProcessEnvironmentSnapshot();
-  LaunchSetup setup = PrepareLaunch({argv + 1, argv + argc}, environment, RandomId());
+  LaunchSetup setup = PrepareLaunch({argv, argv + argc}, environment, RandomId());
   if (const auto* end = std::get_if<EarlyEnd>(&setup)) {
     return End(*end);
   }

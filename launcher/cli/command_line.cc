@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "launcher/cli/option_values.h"
 #include "launcher/cli/refused_options.h"
 
 namespace lr::launcher {
@@ -33,31 +34,35 @@ Known FindExact(const std::string& name) {
   return {.refused = FindRefused(name)};
 }
 
-/// Long names that torchrun itself has, or all that we have.
-std::vector<std::string> LongNames(bool only_torchrun) {
+/// Names of one tool: abbreviations are looked for among torchrun's first, then among our own,
+/// as long as torchrun would have understood them; accelerate completes nothing.
+enum class Names { kTorchrun, kTorchrunAndOwn, kAll };
+
+std::vector<std::string> LongNames(Names wanted) {
   std::vector<std::string> names;
   for (const OptionSpec& spec : OptionTable()) {
-    if (spec.of_torchrun || !only_torchrun) {
+    const bool own = !spec.of_torchrun && spec.group != kAccelerateGroup;
+    if (wanted == Names::kAll || spec.of_torchrun || (own && wanted == Names::kTorchrunAndOwn)) {
       names.emplace_back(spec.name);
     }
   }
   for (const RefusedOption& row : RefusedOptions()) {
-    if (row.name == "--num-processes") {
-      break;  // torchrun's rows come first in the table
+    const bool whole = !row.name.ends_with('*');
+    if (row.refusal == Refusal::kLater || (wanted == Names::kAll && whole)) {
+      names.emplace_back(row.name);
     }
-    names.emplace_back(row.name);
   }
   return names;
 }
 
-std::vector<std::string> Starting(const std::string& prefix, bool only_torchrun) {
-  std::vector<std::string> names = LongNames(only_torchrun);
+std::vector<std::string> Starting(const std::string& prefix, Names wanted) {
+  std::vector<std::string> names = LongNames(wanted);
   std::erase_if(names, [&](const std::string& name) { return !name.starts_with(prefix); });
   return names;
 }
 
 Status UnknownOption(const std::string& typed, const std::string& canonical) {
-  const std::optional<std::string> nearest = NearestName(canonical, LongNames(false));
+  const std::optional<std::string> nearest = NearestName(canonical, LongNames(Names::kAll));
   return InvalidArgument(
       "unknown option {}{}; options of the program go after PROGRAM (--help lists ours)",
       typed,
@@ -66,8 +71,12 @@ Status UnknownOption(const std::string& typed, const std::string& canonical) {
 
 class Parser {
  public:
-  Parser(const std::vector<std::string>& arguments, const EnvironmentReader& environment)
-      : arguments_(arguments), environment_(environment) {}
+  Parser(const std::vector<std::string>& arguments,
+         const EnvironmentReader& environment,
+         Dialect dialect)
+      : arguments_(arguments), environment_(environment) {
+    line_.dialect = dialect;
+  }
 
   Result<CommandLine> Run() {
     while (at_ < arguments_.size() && !wants_text_) {
@@ -87,6 +96,7 @@ class Parser {
     line_.program.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(at_), arguments_.end());
     LR_TRY(TakeEnvironment());
     LR_TRY(RefusalStatus());
+    LR_TRY(DecideDialect());
     if (line_.program.empty()) {
       return InvalidArgument(
           "PROGRAM is missing; for example: lr-launch --nproc-per-node=2 train.py --lr 0.1 (--help "
@@ -130,9 +140,9 @@ class Parser {
   }
 
   Result<std::string> Complete(const std::string& typed, const std::string& prefix) {
-    std::vector<std::string> names = Starting(prefix, true);
+    std::vector<std::string> names = Starting(prefix, Names::kTorchrun);
     if (names.empty()) {
-      names = Starting(prefix, false);
+      names = Starting(prefix, Names::kTorchrunAndOwn);
     }
     if (names.empty()) {
       return UnknownOption(typed, prefix);
@@ -141,6 +151,7 @@ class Parser {
       return InvalidArgument("option {} is ambiguous: it could be {}", typed, Join(names, ", "));
     }
     line_.notes.push_back(fmt::format("{} is taken as {}", typed, names[0]));
+    abbreviated_.emplace_back(typed, names[0]);
     return names[0];
   }
 
@@ -158,6 +169,10 @@ class Parser {
       spelled = attached ? fmt::format("{}={}", typed, text) : typed;
     }
     if (known.kind() == ValueKind::kValue) {
+      if (known.refused != nullptr && !attached && !ValueFollows()) {
+        refused_.emplace_back(known.refused, typed);  // some of accelerate's are flags
+        return {};
+      }
       if (!attached) {
         LR_ASSIGN(attached, NextValue(typed));
       }
@@ -173,16 +188,41 @@ class Parser {
     return Store(*known.served, {text, ValueSource::kCommandLine, spelled});
   }
 
-  Result<std::string> NextValue(const std::string& typed) {
-    const bool missing = at_ >= arguments_.size();
-    const std::string next = missing ? "" : arguments_[at_];
-    const bool option = next.size() > 1 && next[0] == '-' && !ParseInt(next);
-    if (missing || option) {
-      return InvalidArgument(
-          "option {} needs a value{}", typed, option ? fmt::format(", but {} follows", next) : "");
+  bool ValueFollows() const {
+    if (at_ >= arguments_.size()) {
+      return false;
     }
-    ++at_;
-    return next;
+    const std::string& next = arguments_[at_];
+    return next.size() < 2 || next[0] != '-' || ParseInt(next);
+  }
+
+  Result<std::string> NextValue(const std::string& typed) {
+    if (!ValueFollows()) {
+      return InvalidArgument(
+          "option {} needs a value{}",
+          typed,
+          at_ < arguments_.size() ? fmt::format(", but {} follows", arguments_[at_]) : "");
+    }
+    return arguments_[at_++];
+  }
+
+  /// accelerate itself completes no abbreviations, and a script that relies on one would break
+  /// there.
+  Status DecideDialect() {
+    if (line_.has(Option::kDialect)) {
+      LR_TRY(CheckWord(line_.text(Option::kDialect),
+                       line_.spelled(Option::kDialect),
+                       {"torchrun", "accelerate"}));
+      line_.dialect =
+          line_.text(Option::kDialect) == "accelerate" ? Dialect::kAccelerate : Dialect::kTorchrun;
+    }
+    if (line_.dialect == Dialect::kAccelerate && !abbreviated_.empty()) {
+      return InvalidArgument(
+          "unknown option {}: accelerate launch knows no abbreviations; write {}",
+          abbreviated_.front().first,
+          abbreviated_.front().second);
+    }
+    return {};
   }
 
   Status Store(const OptionSpec& spec, OptionValue value) {
@@ -263,6 +303,7 @@ class Parser {
   const EnvironmentReader& environment_;
   CommandLine line_;
   std::vector<std::pair<const RefusedOption*, std::string>> refused_;
+  std::vector<std::pair<std::string, std::string>> abbreviated_;  ///< as typed, and in full
   size_t at_ = 0;
   bool wants_text_ = false;
 };
@@ -285,8 +326,9 @@ std::string CommandLine::spelled(Option option) const {
 }
 
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
-                                     const EnvironmentReader& environment) {
-  return Parser(arguments, environment).Run();
+                                     const EnvironmentReader& environment,
+                                     Dialect dialect) {
+  return Parser(arguments, environment, dialect).Run();
 }
 
 }  // namespace lr::launcher

@@ -10,6 +10,7 @@
 
 #include "common/base/status.h"
 #include "common/contract/worker_environment.h"
+#include "launcher/cli/dialect.h"
 #include "launcher/cli/option_table.h"
 #include "launcher/plan/launch_plan.h"
 
@@ -23,6 +24,7 @@ struct OptionValue {
 };
 
 struct CommandLine {
+  Dialect dialect = Dialect::kTorchrun;
   std::map<Option, OptionValue> given;  ///< only what the command line or the environment said
   std::vector<std::string> program;     ///< PROGRAM and everything after it, byte for byte
   std::vector<std::string> notes;       ///< abbreviations that were completed
@@ -40,7 +42,9 @@ struct CommandLine {
 
 /// `arguments` without argv[0]. Options that only print end the parse at once, so that they work
 /// beside mistakes.
+/// `dialect` holds unless --dialect says otherwise.
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
-                                     const EnvironmentReader& environment);
+                                     const EnvironmentReader& environment,
+                                     Dialect dialect = Dialect::kTorchrun);
 
 }  // namespace lr::launcher

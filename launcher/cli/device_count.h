@@ -50,6 +50,9 @@ struct DeviceVariable {
 /// NVIDIA first, then AMD, then Intel; without any device NVIDIA's, which hides and selects alike.
 DeviceVariable VendorVariable(const MachineFacts& machine, const EnvironmentReader& environment);
 
+/// In a visible-devices variable: hides every device.
+inline constexpr std::string_view kNoDevice = "-1";
+
 /// Devices that a visible-devices list leaves of `present`: indices until the first impossible one,
 /// as the drivers do; names (GPU-…, MIG-…) count one each; empty leaves none.
 int CountVisible(std::string_view list, int present);

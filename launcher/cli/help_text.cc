@@ -17,11 +17,13 @@ constexpr std::string_view kIntroduction =
     R"(usage: lr-launch [options] PROGRAM [arguments of PROGRAM]
 
 Starts PROGRAM once per worker, here and on the other nodes of the run, tells each worker its rank, and ends all of
-them when one fails. Takes torchrun's options; with dashes or underscores. Everything after PROGRAM is PROGRAM's own.
+them when one fails. Takes torchrun's options and the launcher options of accelerate launch; with dashes or
+underscores. Everything after PROGRAM is PROGRAM's own.
 
   one machine, two workers      lr-launch --nproc-per-node=2 train.py --lr 0.1
   one worker per GPU            lr-launch --nproc-per-node=gpu lerobot-train --policy.type=act ...
   two machines, on each of them lr-launch --nnodes=2 --node-rank=0|1 --nproc-per-node=8 --rdzv-endpoint=NODE0 train.py
+  as accelerate launch          lr-launch launch --num_processes=2 train.py
   what would happen?            lr-launch --dry-run --nproc-per-node=2 train.py
 )";
 

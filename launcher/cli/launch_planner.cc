@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "launcher/cli/accelerate_planner.h"
 #include "launcher/cli/endpoint_planner.h"
 #include "launcher/cli/option_values.h"
 #include "launcher/cli/placement_planner.h"
@@ -127,6 +128,7 @@ Status PlanRest(const CommandLine& line, LaunchPlan& plan) {
     return InvalidArgument("{}: must be a name on one line", line.spelled(Option::kRole));
   }
   plan.log_dir = line.text(Option::kLogDir);
+  plan.quiet = line.flag(Option::kQuiet);
   plan.result_file = line.text(Option::kResultFile);
   LR_TRY(PlanEvents(line, plan));
   return PlanDryRun(line, plan);
@@ -171,9 +173,12 @@ std::vector<ResolvedOption> Resolved(const CommandLine& line, const PlanningFact
 
 }  // namespace
 
-Result<LaunchPlan> PlanLaunch(const CommandLine& line,
+Result<LaunchPlan> PlanLaunch(const CommandLine& given,
                               ProgramPlan program,
-                              const PlanningFacts& facts) {
+                              const PlanningFacts& machine_facts) {
+  PlanningFacts facts = machine_facts;
+  facts.environment = WithChosenDevices(given, machine_facts);
+  LR_ASSIGN(const CommandLine line, TranslateAccelerate(given, facts));
   LaunchPlan plan;
   plan.program = std::move(program);
   plan.notes = line.notes;

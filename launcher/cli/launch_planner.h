@@ -22,8 +22,8 @@ struct PlanningFacts {
   std::string random_id;  ///< at least 12 random digits
 };
 
-Result<LaunchPlan> PlanLaunch(const CommandLine& line,
+Result<LaunchPlan> PlanLaunch(const CommandLine& given,
                               ProgramPlan program,
-                              const PlanningFacts& facts);
+                              const PlanningFacts& machine_facts);
 
 }  // namespace lr::launcher

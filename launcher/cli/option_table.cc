@@ -294,6 +294,8 @@ std::vector<OptionSpec> AllRows() {
     });
     rows.insert(last == rows.rend() ? rows.end() : last.base(), row);
   }
+  const std::span<const OptionSpec> accelerate = AccelerateOptionRows();
+  rows.insert(rows.end(), accelerate.begin(), accelerate.end());
   return rows;
 }
 

@@ -41,6 +41,21 @@ enum class Option {
   kEventLogHandler,
   kResultFile,
   kPrintCompletion,
+  // accelerate launch
+  kDialect,
+  kNumProcesses,
+  kNumMachines,
+  kMachineRank,
+  kMainProcessIp,
+  kMainProcessPort,
+  kSameNetwork,
+  kGpuIds,
+  kMultiGpu,
+  kCpu,
+  kNumCpuThreads,
+  kEnableCpuAffinity,
+  kQuiet,
+  kDebug,
   kDryRun,
   kHelp,
   kVersion,
@@ -71,6 +86,10 @@ std::span<const OptionSpec> OptionTable();
 /// The part of the table about how each worker is started (worker_options.cc).
 std::span<const OptionSpec> WorkerOptionRows();
 
+/// The part that comes from `accelerate launch` (accelerate_options.cc).
+std::span<const OptionSpec> AccelerateOptionRows();
+
+inline constexpr std::string_view kAccelerateGroup = "As accelerate launch says it";
 inline constexpr std::string_view kProgramGroup = "What is started";
 
 /// --help, --version, --print-completion: they end everything else.

@@ -49,6 +49,33 @@ Status CheckDevices(const std::string& spelled, const VisibleDevices& visible, s
   return {};
 }
 
+/// --gpu-ids, --cpu and --debug of accelerate launch.
+Status PlanAccelerate(const CommandLine& line, const PlanningFacts& facts, PlacementPlan& plan) {
+  const std::string variable = VendorVariable(facts.machine, facts.environment).sets;
+  std::string devices;
+  if (line.flag(Option::kCpu)) {
+    devices = kNoDevice;
+  } else if (line.has(Option::kGpuIds) && line.text(Option::kGpuIds) != "all") {
+    devices = line.text(Option::kGpuIds);
+    const size_t listed = ReadVisible(facts).list.size();
+    if (listed < plan.workers.size()) {
+      return InvalidArgument("{}: {} device(s) for {} workers",
+                             line.spelled(Option::kGpuIds),
+                             listed,
+                             plan.workers.size());
+    }
+  }
+  for (WorkerPlacement& worker : plan.workers) {
+    if (!devices.empty()) {
+      worker.variables[variable] = devices;
+    }
+    if (line.flag(Option::kDebug)) {
+      worker.variables["ACCELERATE_DEBUG_MODE"] = "true";
+    }
+  }
+  return {};
+}
+
 /// LOCAL_RANK 0 and one device for everybody; the list that was there is mapped through.
 Status PlanVirtualRanks(const CommandLine& line, const PlanningFacts& facts, PlacementPlan& plan) {
   const VisibleDevices visible = ReadVisible(facts);
@@ -153,6 +180,7 @@ Result<PlacementPlan> PlanPlacement(const CommandLine& line,
     return InvalidArgument("{}: needs --numa-binding=node, socket, exclusive or core-complex",
                            line.spelled(Option::kNumaBindingCpu));
   }
+  LR_TRY(PlanAccelerate(line, facts, plan));
   if (line.flag(Option::kVirtualLocalRank)) {
     LR_TRY(PlanVirtualRanks(line, facts, plan));
   }

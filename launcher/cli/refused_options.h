@@ -11,8 +11,9 @@
 namespace lr::launcher {
 
 enum class Refusal {
-  kLater,   ///< not in this version: usage error, exit 2
-  kEngine,  ///< configures accelerate's engine: exit 78 (L-12)
+  kLater,      ///< torchrun's, not in this version: usage error, exit 2
+  kElsewhere,  ///< accelerate's way of launching that is another program's work: exit 2
+  kEngine,     ///< configures accelerate's engine: exit 78 (L-12)
 };
 
 struct RefusedOption {

@@ -13,8 +13,8 @@ using ::testing::IsEmpty;
 
 constexpr const char* kRandom = "0123456789abcdef0123456789abcdef";
 
-LaunchSetup Prepare(const std::vector<std::string>& arguments,
-                    EnvironmentSnapshot environment = {}) {
+LaunchSetup Prepare(std::vector<std::string> arguments, EnvironmentSnapshot environment = {}) {
+  arguments.insert(arguments.begin(), "lr-launch");
   environment.emplace("PATH", "/usr/bin:/bin");
   return PrepareLaunch(arguments, environment, kRandom);
 }

@@ -199,9 +199,13 @@ TEST(CommandLineTest, NeutralEngineValuesPass) {
   EXPECT_THAT(line->program, ElementsAre("p", "--use_fsdp"));
 }
 
-TEST(CommandLineTest, LauncherOptionsOfAccelerateNameOurs) {
-  EXPECT_THAT(Parse({"--num_processes=2", "p"}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("--nproc-per-node")));
+TEST(CommandLineTest, RefusedFlagsOfAccelerateNeedNoValue) {
+  EXPECT_THAT(
+      Parse({"--fp8_use_autocast_during_eval", "--use_fsdp", "p"}),
+      StatusIs(StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("--fp8_use_autocast_during_eval: "), HasSubstr("--use_fsdp"))));
+  EXPECT_THAT(Parse({"--mpirun_hostfile=h", "p"}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("by the scheduler")));
 }
 
 TEST(OptionTableTest, NamesAreCanonicalUniqueAndExplained) {
