@@ -105,6 +105,7 @@ Result<LaunchSetup> Prepare(const Steps& input) {
                        std::move(program),
                        {.machine = ProbeMachine(""),
                         .topology = [] { return ProbeTopology("", AllowedCpus()); },
+                        .interface_address = InterfaceAddress,
                         .environment = reader,
                         .random_id = input.random_id}));
   if (line.dialect == Dialect::kAccelerate) {

@@ -74,17 +74,31 @@ std::string EndpointText(const LaunchPlan& plan) {
                      port);
 }
 
+std::string LimitsText(const RendezvousTimes& times) {
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  return fmt::format("commit {} s, heartbeat {} s, suspect {} s, lost {} s, host lost {} s",
+                     seconds(times.commit),
+                     seconds(times.heartbeat),
+                     seconds(times.suspect),
+                     seconds(times.lost),
+                     seconds(times.host_lost));
+}
+
 std::string PlanText(const LaunchPlan& plan) {
   std::vector<std::string> signals;
   for (const int signal : plan.signals) {
     signals.push_back(SignalName(signal));
   }
   return fmt::format(
-      "plan\n  nodes     {}\n  workers   {} here\n  meeting   {}\n  run id    {}\n  program   {} "
+      "plan\n  nodes     {}\n  workers   {} here\n  meeting   {}\n  limits    {}\n  run id    {}\n "
+      " program   {} "
       "({})\n  stop on   {}, killed after {:.1f} s\n",
       plan.max_nodes,
       plan.local_size,
       EndpointText(plan),
+      LimitsText(plan.endpoint.times),
       plan.run_id.empty() ? "none given" : plan.run_id,
       plan.program.executable,
       plan.program.kind,

@@ -15,12 +15,25 @@ Json OptionsToJson(const LaunchPlan& plan) {
   return options;
 }
 
+Json LimitsToJson(const RendezvousTimes& times) {
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  return {{"commit_s", seconds(times.commit)},
+          {"heartbeat_s", seconds(times.heartbeat)},
+          {"suspect_s", seconds(times.suspect)},
+          {"lost_s", seconds(times.lost)},
+          {"host_lost_s", seconds(times.host_lost)}};
+}
+
 Json MeetingToJson(const EndpointPlan& endpoint) {
   return {{"one_node", endpoint.standalone},
           {"host", endpoint.host},
           {"worker_port", endpoint.worker_port},
           {"control_port", endpoint.control_port},
-          {"join_timeout_s", endpoint.join_timeout.count()}};
+          {"is_host", endpoint.is_host ? Json(*endpoint.is_host) : Json()},
+          {"join_timeout_s", endpoint.join_timeout.count()},
+          {"limits", LimitsToJson(endpoint.times)}};
 }
 
 Json PlanToJson(const LaunchPlan& plan) {

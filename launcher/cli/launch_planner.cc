@@ -44,8 +44,14 @@ Status PlanEndpoint(const CommandLine& line, const PlanningFacts& facts, LaunchP
   plan.notes.insert(plan.notes.end(), rendezvous.notes.begin(), rendezvous.notes.end());
   plan.local_addr = line.text(Option::kLocalAddr);
   if (plan.local_addr.starts_with('@')) {
-    return InvalidArgument("{}: interface names are not in this version; give an address",
-                           line.spelled(Option::kLocalAddr));
+    const std::string interface = plan.local_addr.substr(1);
+    const std::optional<std::string> address = facts.interface_address(interface);
+    if (!address) {
+      return InvalidArgument("{}: this node has no interface {} with an address for its peers",
+                             line.spelled(Option::kLocalAddr),
+                             interface);
+    }
+    plan.local_addr = *address;
   }
   return {};
 }

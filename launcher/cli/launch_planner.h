@@ -4,6 +4,7 @@
 /// as it was spelled.
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "common/base/status.h"
@@ -18,6 +19,7 @@ namespace lr::launcher {
 struct PlanningFacts {
   MachineFacts machine;
   std::function<CpuTopology()> topology;  ///< asked only when an option needs it
+  std::function<std::optional<std::string>(const std::string& interface)> interface_address = {};
   EnvironmentReader environment;
   std::string random_id;  ///< at least 12 random digits
 };

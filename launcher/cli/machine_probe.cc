@@ -5,6 +5,10 @@
 #include <cctype>
 #include <cstdint>
 #include <filesystem>
+#include <ifaddrs.h>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <random>
 #include <sched.h>
 #include <set>
@@ -94,6 +98,36 @@ MachineFacts ProbeMachine(const std::string& root) {
   facts.affinity_cpus = std::max(1, AffinityCpus(facts.online_cpus));
   facts.quota_cpus = QuotaCpus(root);
   return facts;
+}
+
+std::optional<std::string> InterfaceAddress(const std::string& interface) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    return std::nullopt;
+  }
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  for (const auto& [family, length] :
+       {std::pair(AF_INET, sizeof(sockaddr_in)), std::pair(AF_INET6, sizeof(sockaddr_in6))}) {
+    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+      std::array<char, NI_MAXHOST> text{};
+      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != family ||
+          entry->ifa_name != interface ||
+          getnameinfo(entry->ifa_addr,
+                      static_cast<socklen_t>(length),
+                      text.data(),
+                      text.size(),
+                      nullptr,
+                      0,
+                      NI_NUMERICHOST) != 0) {
+        continue;
+      }
+      const std::string address(text.data());
+      if (!address.starts_with("fe80:") && !address.starts_with("169.254.")) {
+        return address;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::string ShortHostName() {

@@ -3,6 +3,7 @@
 /// Called once by main(); what cannot be read counts as absent, so it never fails and never creates
 /// a device context.
 
+#include <optional>
 #include <string>
 
 #include "launcher/cli/device_count.h"
@@ -11,6 +12,10 @@ namespace lr::launcher {
 
 /// `root` is put before every path ("" in programs, a prepared folder in tests).
 MachineFacts ProbeMachine(const std::string& root);
+
+/// The address of a network interface that other nodes can use: IPv4 first, then IPv6, never
+/// link-local.
+std::optional<std::string> InterfaceAddress(const std::string& interface);
 
 /// The short host name, as torchrun's ${hostname}.
 std::string ShortHostName();

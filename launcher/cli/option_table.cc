@@ -125,7 +125,7 @@ constexpr std::array kTable = std::to_array<OptionSpec>({
      "--local-addr",
      "",
      kValue,
-     "ADDR",
+     "ADDR|@INTERFACE",
      "",
      "PET_LOCAL_ADDR",
      true,

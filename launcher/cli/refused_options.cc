@@ -81,6 +81,9 @@ constexpr std::array kRefused = std::to_array<RefusedOption>({
      "start one lr-launch per node by the scheduler (srun, mpirun)",
      "",
      ""},
+    {"--mpirun-ccl", "", kValue, kElsewhere, "leave it out: nothing is started by mpirun", "0", ""},
+    {"--ipex", "", kFlag, kElsewhere, "leave it out: no extension is loaded", kFlagWords, ""},
+    {"--use-xpu", "", kFlag, kElsewhere, "give --nproc-per-node=xpu", kFlagWords, ""},
     // accelerate launch, engine part (L-12)
     {"--config-file",
      "",

@@ -59,6 +59,20 @@ class Environment(LaunchTest):
         out, err = self.launch("--standalone", "--numa-binding=exclusive", "--numa-binding-cpu", script)
         self.assertEqual(out.strip(), str(usable))
         self.assertIn("local rank 0 runs on CPUs ", err)
+        masks = self.masks_of_two(script)
+        if masks:
+            self.assertFalse(set(masks[0]) & set(masks[1]), masks)
+            self.assertLessEqual(set(masks[0]) | set(masks[1]), set(usable))
+
+    def masks_of_two(self, script):
+        """Their masks; None on a machine with one core."""
+        run = self.start("--standalone", "--nproc-per-node=2", "--numa-binding=exclusive", "--numa-binding-cpu", script)
+        out, err = self.finish(run)
+        if run.returncode == 2:
+            self.assertIn("usable core(s) for 2 workers", err)
+            return None
+        self.assertEqual(run.returncode, 0, err)
+        return [json.loads(line.split("]:", 1)[1]) for line in out.splitlines()]
 
     def test_pet_variables_supply_options(self):
         script = self.file("show.py", SHOW)

@@ -48,6 +48,11 @@ TEST(DeviceCountTest, GpuHonoursTheVendorsVariable) {
   EXPECT_THAT(both->notes, ElementsAre(HasSubstr("HIP_VISIBLE_DEVICES is used")));
 }
 
+TEST(InterfaceAddressTest, LoopbackHasOneAndUnknownNamesHaveNone) {
+  EXPECT_EQ(InterfaceAddress("lo"), "127.0.0.1");
+  EXPECT_EQ(InterfaceAddress("no-such-interface"), std::nullopt);
+}
+
 TEST(DeviceCountTest, NoDeviceIsAnError) {
   EXPECT_THAT(Count("gpu", {}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("this node has no GPU device")));

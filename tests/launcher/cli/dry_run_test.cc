@@ -36,6 +36,7 @@ TEST(DryRunTest, TextShowsSourcesPlanAndWorkersWithSecretsMasked) {
               AllOf(HasSubstr("PET_NPROC_PER_NODE"),
                     HasSubstr("one node; workers meet at this node, a free port"),
                     HasSubstr("worker 1: p --out=1 --hub.api_key=*** --token ***"),
+                    HasSubstr("limits    commit 10 s, heartbeat 1 s, suspect 5 s, lost 15 s"),
                     HasSubstr("    rank 1 of 2\n"),
                     HasSubstr("    RANK=1\n"),
                     HasSubstr("    MASTER_PORT=<free>\n"),
@@ -52,6 +53,7 @@ TEST(DryRunTest, JsonHoldsTheSame) {
   EXPECT_EQ((*json)["options"]["--nproc-per-node"]["source"], "PET_NPROC_PER_NODE");
   EXPECT_EQ((*json)["inherited_environment"]["HOME"], "/h");
   EXPECT_EQ((*json)["inherited_environment"]["MY_TOKEN"], "***");
+  EXPECT_EQ((*json)["plan"]["meeting"]["limits"]["lost_s"], 15.0);
   const Json& worker = (*json)["workers"][1];
   EXPECT_EQ(worker["rank"], 1);
   EXPECT_EQ(worker["environment"]["LOCAL_RANK"], "1");

@@ -30,10 +30,17 @@ Result<LaunchPlan> PlanOf(std::vector<std::string> options,
   }
   ProgramPlan program;
   program.given = "p";
-  return PlanLaunch(
-      *line,
-      program,
-      {.machine = {}, .topology = {}, .environment = environment, .random_id = "0123456789abcdef"});
+  return PlanLaunch(*line,
+                    program,
+                    {.machine = {},
+                     .topology = {},
+                     .interface_address =
+                         [](const std::string& name) {
+                           return name == "eth0" ? std::optional<std::string>("10.0.0.9")
+                                                 : std::nullopt;
+                         },
+                     .environment = environment,
+                     .random_id = "0123456789abcdef"});
 }
 
 TEST(LaunchPlannerTest, DefaultsAreTorchruns) {
@@ -89,10 +96,16 @@ TEST(LaunchPlannerTest, BadWordsAndNumbersAreUsageErrors) {
                           "--signals-to-handle=SIGNOPE",
                           "--role=",
                           "--pass-local-rank=--rank",
-                          "--local-addr=@eth0",
                           "--nproc-per-node=many"}) {
     EXPECT_THAT(PlanOf({bad}), StatusIs(kInvalid, HasSubstr(bad))) << bad;
   }
+}
+
+TEST(LaunchPlannerTest, LocalAddressMayBeAnInterface) {
+  EXPECT_EQ(PlanOf({"--local-addr=10.1.1.1"})->local_addr, "10.1.1.1");
+  EXPECT_EQ(PlanOf({"--local-addr=@eth0"})->local_addr, "10.0.0.9");
+  EXPECT_THAT(PlanOf({"--local-addr=@eth7"}),
+              StatusIs(kInvalid, HasSubstr("--local-addr=@eth7: this node has no interface eth7")));
 }
 
 TEST(LaunchPlannerTest, LocalRankOptionHasTwoSpellings) {
