@@ -69,8 +69,12 @@ std::optional<std::string> NearestName(std::string_view name,
   std::optional<std::string> best;
   size_t best_distance = 0;
   for (const std::string& candidate : candidates) {
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    const size_t limit = std::max<size_t>(1, longer / 3);
+    if (longer - shorter > limit) {
+      continue;  // the distance is at least that; spares the work for long texts from outside
+    }
     const size_t distance = EditDistance(name, candidate);
-    const size_t limit = std::max<size_t>(1, std::max(name.size(), candidate.size()) / 3);
     if (distance <= limit && (!best || distance < best_distance)) {
       best = candidate;
       best_distance = distance;

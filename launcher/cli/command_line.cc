@@ -79,17 +79,7 @@ class Parser {
   }
 
   Result<CommandLine> Run() {
-    while (at_ < arguments_.size() && !wants_text_) {
-      const std::string& token = arguments_[at_];
-      if (token == "--") {
-        ++at_;
-        break;
-      }
-      if (token.size() < 2 || token[0] != '-') {
-        break;
-      }
-      LR_TRY(token[1] == '-' ? TakeLong(token) : TakeShort(token));
-    }
+    LR_TRY(TakeOptions());
     if (wants_text_) {
       return std::move(line_);
     }
@@ -106,6 +96,22 @@ class Parser {
   }
 
  private:
+  /// Up to PROGRAM, or to an option that only prints.
+  Status TakeOptions() {
+    while (at_ < arguments_.size() && !wants_text_) {
+      const std::string& token = arguments_[at_];
+      if (token == "--") {
+        ++at_;
+        break;
+      }
+      if (token.size() < 2 || token[0] != '-') {
+        break;
+      }
+      LR_TRY(token[1] == '-' ? TakeLong(token) : TakeShort(token));
+    }
+    return {};
+  }
+
   /// "--name", "--name=value" or an unambiguous beginning of a name.
   Status TakeLong(const std::string& token) {
     const size_t equals = token.find('=');

@@ -141,14 +141,12 @@ Status PlanRest(const CommandLine& line, LaunchPlan& plan) {
 }
 
 std::string ShownValue(const CommandLine& line, const OptionSpec& spec) {
-  const std::string text = line.text(spec.option);
-  switch (spec.kind) {
-    case ValueKind::kFlag:
-      return line.flag(spec.option) ? "on" : "off";
-    case ValueKind::kOptionalValue:
-      return !line.has(spec.option) ? "off" : text.empty() ? "on" : text;
-    case ValueKind::kValue:
-      return text;
+  if (spec.kind == ValueKind::kFlag) {
+    return line.flag(spec.option) ? "on" : "off";
+  }
+  std::string text = line.text(spec.option);
+  if (spec.kind == ValueKind::kOptionalValue && text.empty()) {
+    return line.has(spec.option) ? "on" : "off";
   }
   return text;
 }
