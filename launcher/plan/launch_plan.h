@@ -56,7 +56,7 @@ struct EndpointPlan {
   int control_port = 0;  ///< 0: follows from worker_port
   bool worker_port_explicit = false;
   std::chrono::seconds join_timeout{600};
-  RendezvousTimes times;
+  RendezvousTimes times = {};
   std::optional<bool>
       is_host;  ///< --rdzv-conf is_host: serve, or never serve, whatever the address
 };

@@ -29,7 +29,7 @@ struct WorkerSpec {
   std::string output_prefix;  ///< empty: bytes pass unchanged
   std::string error_file;     ///< empty: none
   bool inherit_stdin = false;
-  std::vector<int> cpus;  ///< the only ones that it may use; empty: as this process
+  std::vector<int> cpus = {};  ///< the only ones that it may use; empty: as this process
 };
 
 class WorkerProcess {
