@@ -4,6 +4,7 @@
 
 #include "common/base/text.h"
 #include "launcher/cli/endpoint_planner.h"
+#include "launcher/cli/log_options.h"
 #include "launcher/cli/option_values.h"
 #include "launcher/plan/first_failure.h"
 
@@ -73,7 +74,7 @@ Status PlanStopping(const CommandLine& line, const PlanningFacts& facts, LaunchP
   return {};
 }
 
-Status PlanRest(const CommandLine& line, LaunchPlan& plan) {
+Status PlanRest(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
   LR_TRY(CheckWord(line.text(Option::kStartMethod),
                    line.spelled(Option::kStartMethod),
                    {"spawn", "fork", "forkserver"}));
@@ -82,6 +83,7 @@ Status PlanRest(const CommandLine& line, LaunchPlan& plan) {
     return InvalidArgument("{}: must be a name on one line", line.spelled(Option::kRole));
   }
   plan.log_dir = line.text(Option::kLogDir);
+  LR_ASSIGN(plan.logs, ReadLogPlan(line, facts.environment));
   plan.dry_run = line.flag(Option::kDryRun);
   return {};
 }
@@ -114,7 +116,7 @@ Result<LaunchPlan> PlanLaunch(const CommandLine& line,
   LR_TRY(PlanSizes(line, facts, plan));
   LR_TRY(PlanEndpoint(line, facts, plan));
   LR_TRY(PlanStopping(line, facts, plan));
-  LR_TRY(PlanRest(line, plan));
+  LR_TRY(PlanRest(line, facts, plan));
   plan.options = Resolved(line);
   return plan;
 }

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/plan/log_plan.h"
+
 namespace lr::launcher {
 
 /// Where an option's value came from.
@@ -59,9 +61,11 @@ struct LaunchPlan {
   ProgramPlan program;
   int max_restarts = 0;
   std::chrono::milliseconds shutdown_timeout{30'000};
-  std::vector<int> signals;     ///< caught and forwarded, in the order given
-  std::string signals_text;     ///< as torchrun leaves it in the environment
-  std::string log_dir;          ///< base of run directories; empty: the state directory
+  std::vector<int> signals;  ///< caught and forwarded, in the order given
+  std::string signals_text;  ///< as torchrun leaves it in the environment
+  std::string log_dir;  ///< base of run directories; empty: the state directory, and a temporary
+                        ///< one for log files
+  LogPlan logs;
   bool fold_exit_code = false;  ///< --exit-code=torchrun: every failure is 1
   bool dry_run = false;
   std::vector<ResolvedOption> options;  ///< in the order of the help text

@@ -28,12 +28,12 @@ constexpr std::chrono::milliseconds kReapPause{100};
 class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::State> {
  public:
   State(boost::asio::io_context& loop,
-        Console& console,
+        OutputSinks sinks,
         Sweeper& sweeper,
         Options options,
         Events events)
       : loop_(loop),
-        console_(console),
+        sinks_(sinks),
         sweeper_(sweeper),
         options_(std::move(options)),
         events_(std::move(events)),
@@ -47,7 +47,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     for (WorkerSpec& spec : specs) {
       Member& member = members_.emplace_back();
       member.worker = std::make_unique<WorkerProcess>(
-          loop_, console_, std::move(spec), [weak = weak_from_this()](const WorkerEnding& ending) {
+          loop_, sinks_, std::move(spec), [weak = weak_from_this()](const WorkerEnding& ending) {
             if (const auto self = weak.lock()) {
               self->OnEnded(ending);
             }
@@ -161,7 +161,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     if (order.signal != SIGKILL) {
       member->worker->Signal(SIGCONT, true);  // a stopped worker must be able to act on it
     } else {
-      console_.Say(fmt::format(
+      sinks_.console.Say(fmt::format(
           "lr-launch: rank {} is killed: {}\n", member->worker->spec().rank, order.reason));
     }
   }
@@ -220,7 +220,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
   }
 
   boost::asio::io_context& loop_;
-  Console& console_;
+  OutputSinks sinks_;
   Sweeper& sweeper_;
   Options options_;
   Events events_;
@@ -236,12 +236,12 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
 };
 
 WorkerGroup::WorkerGroup(boost::asio::io_context& loop,
-                         Console& console,
+                         OutputSinks sinks,
                          Sweeper& sweeper,
                          Options options,
                          Events events)
-    : state_(
-          std::make_shared<State>(loop, console, sweeper, std::move(options), std::move(events))) {}
+    : state_(std::make_shared<State>(loop, sinks, sweeper, std::move(options), std::move(events))) {
+}
 
 WorkerGroup::~WorkerGroup() = default;
 

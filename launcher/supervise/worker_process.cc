@@ -30,9 +30,9 @@ int64_t UnixNanoseconds() {
 
 class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::State> {
  public:
-  State(boost::asio::io_context& loop, Console& console, WorkerSpec spec, OnEnded on_ended)
+  State(boost::asio::io_context& loop, OutputSinks sinks, WorkerSpec spec, OnEnded on_ended)
       : loop_(loop),
-        console_(console),
+        sinks_(sinks),
         spec_(std::move(spec)),
         on_ended_(std::move(on_ended)),
         exit_(loop) {}
@@ -66,8 +66,8 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
 
  private:
   Status TryStart() {
-    LR_ASSIGN(Pipe out, MakePipe());
-    LR_ASSIGN(Pipe err, MakePipe());
+    LR_ASSIGN(Pipe out, spec_.terminal ? MakeTerminal() : MakePipe());
+    LR_ASSIGN(Pipe err, spec_.terminal ? MakeTerminal() : MakePipe());
     const Descriptor null(spec_.inherit_stdin ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC));
     const SpawnRequest request{.executable = spec_.executable,
                                .argv = spec_.argv,
@@ -79,10 +79,8 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
     pid_ = process.pid;
     start_time_ = process.start_time;
     running_ = true;
-    out_.emplace(
-        loop_, console_, ConsoleStream::kOut, spec_.output_prefix, std::move(out.read_end));
-    err_.emplace(
-        loop_, console_, ConsoleStream::kErr, spec_.output_prefix, std::move(err.read_end));
+    out_.emplace(loop_, sinks_, ConsoleStream::kOut, spec_.out, std::move(out.read_end));
+    err_.emplace(loop_, sinks_, ConsoleStream::kErr, spec_.err, std::move(err.read_end));
     exit_.assign(process.pidfd.Release());
     AwaitExit();
     return {};
@@ -145,7 +143,7 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
   }
 
   boost::asio::io_context& loop_;
-  Console& console_;
+  OutputSinks sinks_;
   WorkerSpec spec_;
   OnEnded on_ended_;
   boost::asio::posix::stream_descriptor exit_;  ///< the pidfd
@@ -159,10 +157,10 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
 };
 
 WorkerProcess::WorkerProcess(boost::asio::io_context& loop,
-                             Console& console,
+                             OutputSinks sinks,
                              WorkerSpec spec,
                              OnEnded on_ended)
-    : state_(std::make_shared<State>(loop, console, std::move(spec), std::move(on_ended))) {}
+    : state_(std::make_shared<State>(loop, sinks, std::move(spec), std::move(on_ended))) {}
 
 WorkerProcess::~WorkerProcess() = default;
 

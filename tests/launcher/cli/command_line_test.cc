@@ -149,15 +149,12 @@ TEST(CommandLineTest, EnvironmentFillsWhatTheCommandLineLeavesOut) {
 }
 
 TEST(CommandLineTest, OptionsOfTorchrunThatAreNotServedAreRefusedNotIgnored) {
-  EXPECT_THAT(
-      Parse({"--tee=3", "-r", "3", "--virtual-local-rank", "p"}),
-      StatusIs(StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("--tee=3"), HasSubstr("-r=3"), HasSubstr("--virtual-local-rank"))));
-  EXPECT_THAT(Parse({"p"}, {{"PET_TEE", "3"}}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("PET_TEE=3")));
-  EXPECT_THAT(Parse({"--tee=0", "-r0", "-t", "0", "--event-log-handler=null", "p"},
-                    {{"PET_REDIRECTS", "0"}}),
-              IsOk());
+  EXPECT_THAT(Parse({"--numa-binding=node", "--virtual-local-rank", "p"}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("--numa-binding=node"), HasSubstr("--virtual-local-rank"))));
+  EXPECT_THAT(Parse({"p"}, {{"PET_VIRTUAL_LOCAL_RANK", "1"}}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("PET_VIRTUAL_LOCAL_RANK=1")));
+  EXPECT_THAT(Parse({"--event-log-handler=null", "p"}, {{"PET_VIRTUAL_LOCAL_RANK", "0"}}), IsOk());
 }
 
 TEST(CommandLineTest, EngineOptionsOfAccelerateAreRefusedTogetherWithTheirReplacements) {
