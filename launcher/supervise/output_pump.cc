@@ -1,6 +1,7 @@
 #include "launcher/supervise/output_pump.h"
 
 #include <array>
+#include <fcntl.h>
 #include <optional>
 #include <utility>
 
@@ -14,11 +15,11 @@
 namespace lr::launcher {
 namespace {
 
-constexpr size_t kReadBytes = 64 * 1024;
+constexpr size_t kReadBytes = 256 * 1024;
 constexpr std::chrono::milliseconds kPartialLineWait{200};
 constexpr std::chrono::seconds kLongestHold{1};  // a worker waits no longer for a busy disk
 constexpr int kMostReadsInDrain =
-    64;  // 4 MiB: a helper that writes without end must not hold the report
+    16;  // 4 MiB: a helper that writes without end must not hold the report
 
 }  // namespace
 
@@ -42,6 +43,7 @@ class OutputPump::State : public std::enable_shared_from_this<OutputPump::State>
         partial_timer_(loop),
         hold_timer_(loop) {
     pipe_.non_blocking(true);
+    fcntl(pipe_.native_handle(), F_SETPIPE_SZ, kReadBytes);  // fewer switches between worker and us
     if (!output_.file.empty()) {
       file_ = logs_.Open(output_.file);
     }
