@@ -46,12 +46,16 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     AwaitChildren();
     for (WorkerSpec& spec : specs) {
       Member& member = members_.emplace_back();
-      member.worker = std::make_unique<WorkerProcess>(
-          loop_, sinks_, std::move(spec), [weak = weak_from_this()](const WorkerEnding& ending) {
-            if (const auto self = weak.lock()) {
-              self->OnEnded(ending);
-            }
-          });
+      member.worker =
+          std::make_unique<WorkerProcess>(loop_,
+                                          sinks_,
+                                          kernel_,
+                                          std::move(spec),
+                                          [weak = weak_from_this()](const WorkerEnding& ending) {
+                                            if (const auto self = weak.lock()) {
+                                              self->OnEnded(ending);
+                                            }
+                                          });
     }
     for (Member& member : members_) {
       member.worker->Start();
@@ -224,6 +228,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
   Sweeper& sweeper_;
   Options options_;
   Events events_;
+  KernelEvidence kernel_;
   std::vector<Member> members_;
   size_t ended_ = 0;
   std::optional<StopState> stop_;

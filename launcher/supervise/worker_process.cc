@@ -30,9 +30,14 @@ int64_t UnixNanoseconds() {
 
 class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::State> {
  public:
-  State(boost::asio::io_context& loop, OutputSinks sinks, WorkerSpec spec, OnEnded on_ended)
+  State(boost::asio::io_context& loop,
+        OutputSinks sinks,
+        KernelEvidence& kernel,
+        WorkerSpec spec,
+        OnEnded on_ended)
       : loop_(loop),
         sinks_(sinks),
+        kernel_(kernel),
         spec_(std::move(spec)),
         on_ended_(std::move(on_ended)),
         exit_(loop) {}
@@ -79,6 +84,7 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
     pid_ = process.pid;
     start_time_ = process.start_time;
     running_ = true;
+    kernel_.Track(pid_);
     out_.emplace(loop_, sinks_, ConsoleStream::kOut, spec_.out, std::move(out.read_end));
     err_.emplace(loop_, sinks_, ConsoleStream::kErr, spec_.err, std::move(err.read_end));
     exit_.assign(process.pidfd.Release());
@@ -115,8 +121,15 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
     ending.signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
     ending.core_dumped = info.si_code == CLD_DUMPED;
     ending.last_lines = err_->tail().Lines(kReportedLines);
+    if (ending.last_lines.empty()) {
+      ending.last_lines = out_->tail().Lines(kReportedLines);
+      ending.last_lines_are_stdout = !ending.last_lines.empty();
+    }
     if (!ending.succeeded()) {
       ending.message = ReadErrorFile(spec_.error_file);
+    }
+    if (!ending.stopped_by_us) {
+      ending.kernel_evidence = kernel_.Explain(ending);
     }
     on_ended_(ending);
   }
@@ -144,6 +157,7 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
 
   boost::asio::io_context& loop_;
   OutputSinks sinks_;
+  KernelEvidence& kernel_;
   WorkerSpec spec_;
   OnEnded on_ended_;
   boost::asio::posix::stream_descriptor exit_;  ///< the pidfd
@@ -158,9 +172,10 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
 
 WorkerProcess::WorkerProcess(boost::asio::io_context& loop,
                              OutputSinks sinks,
+                             KernelEvidence& kernel,
                              WorkerSpec spec,
                              OnEnded on_ended)
-    : state_(std::make_shared<State>(loop, sinks, std::move(spec), std::move(on_ended))) {}
+    : state_(std::make_shared<State>(loop, sinks, kernel, std::move(spec), std::move(on_ended))) {}
 
 WorkerProcess::~WorkerProcess() = default;
 

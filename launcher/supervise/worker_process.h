@@ -12,6 +12,7 @@
 
 #include "common/base/status.h"
 #include "launcher/plan/assignment.h"
+#include "launcher/supervise/kernel_evidence.h"
 #include "launcher/supervise/output_pump.h"
 #include "launcher/supervise/process.h"
 
@@ -38,6 +39,7 @@ class WorkerProcess {
 
   WorkerProcess(boost::asio::io_context& loop,
                 OutputSinks sinks,
+                KernelEvidence& kernel,
                 WorkerSpec spec,
                 OnEnded on_ended);
   ~WorkerProcess();
