@@ -76,6 +76,9 @@ std::optional<FailureLabel> LabelFromText(const WorkerEnding& ending) {
 
 /// Signals that say more than anything the program wrote before.
 std::optional<FailureLabel> LabelFromSender(const WorkerEnding& ending) {
+  if (ending.stopped_by_us) {
+    return std::nullopt;
+  }
   const bool seen = !ending.kernel_evidence.empty();
   switch (ending.signal) {
     case SIGKILL:

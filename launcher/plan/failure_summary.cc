@@ -125,10 +125,24 @@ std::string CauseLine(const WorkerEnding& cause, const FailureLabel& label) {
                      DescribeEnding(cause));
 }
 
+/// The first cause may have been about to end when it was stopped: then its own words tell.
+std::string UnseenCause(const RunOutcome& outcome) {
+  for (const WorkerEnding& ending : outcome.failures) {
+    const FailureLabel label = LabelFailure(ending);
+    if (ending.stopped_by_us && !label.name.empty() && !label.secondary) {
+      return fmt::format("rank {}, stopped meanwhile, had written: {} ({})",
+                         ending.rank,
+                         label.evidence,
+                         label.name);
+    }
+  }
+  return "the first cause was not seen";
+}
+
 /// Where our choice is not the earliest failure, and why.
 std::string NoteLine(const RunOutcome& outcome, const FailureLabel& label) {
   if (label.secondary) {
-    return "  note     : this looks like a consequence; the first cause was not seen\n";
+    return fmt::format("  note     : this looks like a consequence; {}\n", UnseenCause(outcome));
   }
   const WorkerEnding& first = FirstObserved(outcome);
   if (IsRootCause(first, outcome)) {

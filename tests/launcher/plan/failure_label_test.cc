@@ -101,6 +101,13 @@ TEST(FailureLabelTest, WhatWasWrittenBeforeDoesNotExplainSigkill) {
             "killed by an unknown sender");
 }
 
+TEST(FailureLabelTest, OurOwnKillIsNoUnknownSender) {
+  WorkerEnding ending = Killed(SIGKILL);
+  ending.stopped_by_us = true;
+  EXPECT_EQ(LabelFailure(ending).name, "");
+  EXPECT_EQ(LabelFailure(Saying(ending, "CUDA out of memory")).name, "out of device memory");
+}
+
 TEST(FailureLabelTest, BusErrorNamesSharedMemoryOnlyWhenItWasFull) {
   EXPECT_EQ(LabelFailure(Killed(SIGBUS)).name, "bus error");
   WorkerEnding ending = Killed(SIGBUS);

@@ -109,6 +109,20 @@ TEST_F(FailureSummaryTest, TorchrunsBlockKeepsTheFirstObservedAndTheNoteSaysSo) 
                     HasSubstr("note     : rank 0 ended first, but as a consequence (peer lost)")));
 }
 
+TEST_F(FailureSummaryTest, WordsOfARankThatWasStoppedMeanwhileTellTheFirstCause) {
+  WorkerEnding lost = Failure(0, 1);
+  lost.last_lines = {"Connection reset by peer"};
+  WorkerEnding stopped = Failure(1, 0);
+  stopped.signal = SIGTERM;
+  stopped.stopped_by_us = true;
+  EXPECT_THAT(FailureSummary(Failed(lost, {lost, stopped}), {.program = "p"}),
+              HasSubstr("this looks like a consequence; the first cause was not seen\n"));
+  stopped.last_lines = {"CUDA out of memory"};
+  EXPECT_THAT(FailureSummary(Failed(lost, {lost, stopped}), {.program = "p"}),
+              HasSubstr("rank 1, stopped meanwhile, had written: CUDA out of memory (out of device "
+                        "memory)\n"));
+}
+
 TEST_F(FailureSummaryTest, LabelEvidenceAndAdvice) {
   WorkerEnding cause = Failure(1, 0);
   cause.signal = SIGKILL;
