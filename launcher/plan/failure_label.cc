@@ -58,17 +58,27 @@ std::string LastLine(const std::string& text) {
   return std::string(Trim(Split(Trim(text), '\n').back()));
 }
 
+FailureLabel LabelOfPattern(const PatternRow& pattern,
+                            const WorkerEnding& ending,
+                            const std::string& line) {
+  if (pattern.label == "helper process killed" && !ending.kernel_evidence.empty()) {
+    return Label("helper process killed by the kernel for lack of memory",
+                 fmt::format("{}; {}", line, ending.kernel_evidence));
+  }
+  return Label(pattern.label, line);
+}
+
 std::optional<FailureLabel> LabelFromText(const WorkerEnding& ending) {
   for (const PatternRow& pattern : kPatterns) {
     if (ending.message.find(pattern.text) != std::string::npos) {
-      return Label(pattern.label, LastLine(ending.message));
+      return LabelOfPattern(pattern, ending, LastLine(ending.message));
     }
     const auto line = std::find_if(
         ending.last_lines.rbegin(), ending.last_lines.rend(), [&](const std::string& text) {
           return text.find(pattern.text) != std::string::npos;
         });
     if (line != ending.last_lines.rend()) {
-      return Label(pattern.label, std::string(Trim(*line)));
+      return LabelOfPattern(pattern, ending, std::string(Trim(*line)));
     }
   }
   return std::nullopt;

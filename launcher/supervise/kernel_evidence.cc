@@ -150,18 +150,15 @@ void KernelEvidence::Track(pid_t pid) {
 }
 
 std::string KernelEvidence::Explain(const WorkerEnding& ending) {
-  switch (ending.signal) {
-    case SIGKILL:
-      return ExplainKill(static_cast<pid_t>(ending.pid));
-    case SIGBUS:
-      return ExplainSharedMemory(root_ + "/dev/shm");
-    default:
-      return "";
+  if (ending.signal == SIGBUS) {
+    return ExplainSharedMemory(root_ + "/dev/shm");
   }
+  const bool exited_with_failure = ending.signal == 0 && !ending.succeeded();
+  return ending.signal == SIGKILL || exited_with_failure ? ExplainKill(ending) : "";
 }
 
-std::string KernelEvidence::ExplainKill(pid_t pid) {
-  const auto known = counters_.find(pid);
+std::string KernelEvidence::ExplainKill(const WorkerEnding& ending) {
+  const auto known = counters_.find(static_cast<pid_t>(ending.pid));
   if (known == counters_.end()) {
     return "";
   }
@@ -170,7 +167,9 @@ std::string KernelEvidence::ExplainKill(pid_t pid) {
   if (kills <= 0) {
     return "";
   }
-  ++kills_before_[file];
+  if (ending.signal == SIGKILL) {
+    ++kills_before_[file];
+  }
   if (file.ends_with("/vmstat")) {
     return fmt::format(
         "the machine's counter of kills for lack of memory rose by {} since the worker started",

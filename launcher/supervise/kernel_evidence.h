@@ -22,12 +22,12 @@ class KernelEvidence {
   /// Right after the start: what was counted before says nothing about this worker.
   void Track(pid_t pid);
 
-  /// For an ending by SIGKILL or SIGBUS that we did not cause; empty when nothing was seen. Each
-  /// counted kill explains one ending.
+  /// For a failure that we did not cause; empty when nothing was seen. Each counted kill explains
+  /// one SIGKILL; it may also be that of a helper of a worker that then exits with a code.
   std::string Explain(const WorkerEnding& ending);
 
  private:
-  std::string ExplainKill(pid_t pid);
+  std::string ExplainKill(const WorkerEnding& ending);
 
   std::string root_;
   std::map<pid_t, std::string> counters_;        ///< the file whose counter covers the worker

@@ -96,6 +96,17 @@ TEST(FailureLabelTest, LackOfMemoryIsNamedOnlyWithEvidence) {
   EXPECT_EQ(LabelFailure(ending).evidence, ending.kernel_evidence);
 }
 
+TEST(FailureLabelTest, KilledHelperOfAWorkerIsExplainedByTheKernelsCount) {
+  WorkerEnding ending =
+      Saying(Exited(1), "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed.");
+  EXPECT_EQ(LabelFailure(ending).name, "helper process killed");
+  ending.kernel_evidence = "1 kill for lack of memory in control group /job";
+  EXPECT_EQ(LabelFailure(ending).name, "helper process killed by the kernel for lack of memory");
+  EXPECT_THAT(LabelFailure(ending).evidence, HasSubstr("Killed.; 1 kill for lack of memory"));
+  ending.last_lines = {"ValueError: x"};
+  EXPECT_EQ(LabelFailure(ending).name, "");
+}
+
 TEST(FailureLabelTest, WhatWasWrittenBeforeDoesNotExplainSigkill) {
   EXPECT_EQ(LabelFailure(Saying(Killed(SIGKILL), "MemoryError")).name,
             "killed by an unknown sender");

@@ -60,6 +60,20 @@ TEST_F(KernelEvidenceTest, EachCountedKillExplainsOneEnding) {
   EXPECT_EQ(kernel_.Explain(Ended(SIGKILL, 77)), "");
 }
 
+TEST_F(KernelEvidenceTest, WorkerThatExitsDoesNotUseUpTheKillOfAnother) {
+  Write("/proc/77/cgroup", "0::/job\n");
+  Write("/proc/78/cgroup", "0::/job\n");
+  Write("/sys/fs/cgroup/job/memory.events", "oom_kill 0\n");
+  kernel_.Track(77);
+  kernel_.Track(78);
+  Write("/sys/fs/cgroup/job/memory.events", "oom_kill 1\n");
+  WorkerEnding exited = Ended(0, 78);
+  EXPECT_EQ(kernel_.Explain(exited), "");
+  exited.exit_code = 1;
+  EXPECT_NE(kernel_.Explain(exited), "");
+  EXPECT_NE(kernel_.Explain(Ended(SIGKILL, 77)), "");
+}
+
 TEST_F(KernelEvidenceTest, NearestReadableGroupAroundTheWorkerIsAsked) {
   Write("/proc/77/cgroup", "0::/outside/of/the/container\n");
   Write("/sys/fs/cgroup/outside/memory.events", "oom_kill 0\n");
