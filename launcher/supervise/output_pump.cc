@@ -74,6 +74,8 @@ class OutputPump::State : public std::enable_shared_from_this<OutputPump::State>
     Finish();
   }
 
+  void FitTerminal() { launcher::FitTerminal(pipe_.native_handle()); }
+
   const TailBuffer& tail() const { return tail_; }
 
  private:
@@ -200,6 +202,10 @@ OutputPump::~OutputPump() = default;
 
 void OutputPump::Drain() {
   state_->Drain();
+}
+
+void OutputPump::FitTerminal() {
+  state_->FitTerminal();
 }
 
 const TailBuffer& OutputPump::tail() const {

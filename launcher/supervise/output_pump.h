@@ -37,6 +37,9 @@ class OutputPump {
   /// worker's end: a helper may still hold the pipe, so its end is not waited for.
   void Drain();
 
+  /// After our terminal changed its size.
+  void FitTerminal();
+
   const TailBuffer& tail() const;
 
  private:

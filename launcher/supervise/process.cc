@@ -197,10 +197,14 @@ Result<Pipe> MakeTerminal() {
   }
   cfmakeraw(&settings);
   tcsetattr(terminal.write_end.get(), TCSANOW, &settings);
+  FitTerminal(main_end);
+  return terminal;
+}
+
+void FitTerminal(int fd) {
   winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
   ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
-  ioctl(terminal.write_end.get(), TIOCSWINSZ, &size);
-  return terminal;
+  ioctl(fd, TIOCSWINSZ, &size);
 }
 
 Result<SpawnedProcess> Spawn(const SpawnRequest& request) {

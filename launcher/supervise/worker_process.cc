@@ -58,6 +58,10 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
       return;
     }
     stopped_by_us_ = stopped_by_us_ || stop;
+    if (signal == SIGWINCH) {
+      out_->FitTerminal();
+      err_->FitTerminal();
+    }
     kill(-pid_, signal);  // the leader is not reaped yet, so the group is still ours
   }
 

@@ -1,7 +1,12 @@
 """The files of workers: torchrun's log tree, tee and redirects, filters, rotation, full and slow disks."""
+import fcntl
 import os
 import pathlib
+import pty
+import signal
+import struct
 import subprocess
+import termios
 import unittest
 
 from launch_harness import LAUNCH, TIMEOUT_S, LaunchTest, wait_until
@@ -83,6 +88,20 @@ class LogTree(LaunchTest):
     def test_terminal_of_rank_0(self):
         out, _ = self.shell("test -t 1 && test -t 2 && echo rank $RANK has a terminal; printf 'a\\nb\\n'", options=["--tty"])
         self.assertEqual(sorted(out.splitlines()), ["a", "a", "b", "b", "rank 0 has a terminal"])
+
+    def test_terminal_follows_the_size_of_ours(self):
+        ours, other_end = pty.openpty()
+        self.addCleanup(os.close, ours)
+        resize = lambda rows, columns: fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        resize(30, 100)
+        process = self.start_shell("stty size <&1; trap 'stty size <&1; exit 0' WINCH; touch ready; while :; do sleep 0.05; done", nproc=1,
+                                   options=["--tty"], stderr=other_end)
+        os.close(other_end)
+        self.wait_ready(1, process)
+        resize(40, 120)
+        process.send_signal(signal.SIGWINCH)
+        out, _ = self.finish(process, 0)
+        self.assertEqual(out, "30 100\n40 120\n")
 
     def test_files_are_complete_while_the_console_is_blocked(self):
         read_end, write_end = os.pipe()
