@@ -183,6 +183,7 @@ std::string AlsoLine(const RunOutcome& outcome) {
         ending.rank);
   }
   std::vector<std::string> groups;
+  groups.reserve(ranks.size());
   for (const auto& [how, of] : ranks) {
     groups.push_back(
         fmt::format("rank{} {} ended {}", of.size() == 1 ? "" : "s", RankList(of), how));

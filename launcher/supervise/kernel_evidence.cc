@@ -84,7 +84,7 @@ std::string CounterFile(const std::string& root, pid_t pid) {
       continue;
     }
     for (const std::string& group : Around(*path)) {
-      const std::string file = fmt::format("{}{}{}/{}", root, version.mount, group, version.kills);
+      std::string file = fmt::format("{}{}{}/{}", root, version.mount, group, version.kills);
       if (CounterIn(ReadText(file), "oom_kill")) {
         return file;
       }
