@@ -63,6 +63,8 @@ App::App(boost::asio::io_context& loop,
       plan_(std::move(plan)),
       facts_(std::move(facts)),
       node_{.node_id = facts_.node_id, .control_socket = "", .attempt_dir = ""},
+      logs_({.max_bytes = plan_.logs.max_file_bytes, .kept = plan_.logs.kept_files},
+            [this](const std::string& text) { Say("warning: " + text); }),
       leave_timer_(loop),
       started_unix_ns_(UnixNanoseconds()) {}
 
@@ -158,7 +160,7 @@ void App::OnGo(int64_t epoch) {
   }
   group_ = std::make_unique<WorkerGroup>(
       loop_,
-      console_,
+      OutputSinks{.console = console_, .logs = logs_},
       sweeper_,
       WorkerGroup::Options{.marker = "LR_NODE_ID=" + facts_.node_id,
                            .shutdown_timeout = plan_.shutdown_timeout},
@@ -174,10 +176,20 @@ void App::PrepareDirectories() {
       CreateRunDirectory(plan_.log_dir, assignment_->run_id, facts_.node_id, environment);
   if (folder.ok()) {
     run_directory_ = *folder;
-    folder = CreateAttemptDirectory(run_directory_, assignment_->attempt, plan_.local_size);
+  } else {
+    Say(fmt::format("warning: this run leaves no record: {}", folder.status().message()));
+  }
+  if (plan_.log_dir.empty() && WantsLogFiles(plan_.logs)) {
+    folder = CreateTemporaryLogDirectory(assignment_->run_id, facts_.node_id, environment);
+    if (folder.ok()) {
+      Say(fmt::format("log directory: {}", *folder));
+    }
+  }
+  if (folder.ok()) {
+    folder = CreateAttemptDirectory(*folder, assignment_->attempt, plan_.local_size);
   }
   if (!folder.ok()) {
-    Say(fmt::format("warning: this run leaves no record and no error files: {}",
+    Say(fmt::format("warning: this run leaves neither log nor error files: {}",
                     folder.status().message()));
     return;
   }

@@ -24,6 +24,7 @@
 #include "launcher/run_report.h"
 #include "launcher/signal_watch.h"
 #include "launcher/supervise/console.h"
+#include "launcher/supervise/log_writer.h"
 #include "launcher/supervise/sweeper.h"
 #include "launcher/supervise/worker_group.h"
 
@@ -105,6 +106,7 @@ class App {
   std::optional<Assignment> assignment_;
   NodeFacts node_;
   std::string run_directory_;
+  LogWriter logs_;
   std::unique_ptr<SignalWatch> signals_;
   std::unique_ptr<WorkerService> service_;
   std::unique_ptr<RunReport> report_;  ///< from go on

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "launcher/app.h"
-#include "launcher/plan/first_failure.h"
+#include "launcher/plan/failure_label.h"
 
 namespace lr::launcher {
 namespace {

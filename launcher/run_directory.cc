@@ -104,13 +104,34 @@ Result<std::string> CreateRunDirectory(const std::string& log_dir,
   return path;
 }
 
+Result<std::string> CreateTemporaryLogDirectory(const std::string& run_id,
+                                                const std::string& node_id,
+                                                const EnvironmentReader& environment) {
+  const std::string given = Value(environment, "TMPDIR");
+  const std::string base = given.starts_with('/') ? given : "/tmp";
+  std::string root = fmt::format("{}/torchelastic_{}XXXXXX", base, node_id.substr(0, 2));
+  if (mkdtemp(root.data()) == nullptr) {
+    return PermissionDenied("cannot create {}: {}", root, ErrnoText());
+  }
+  const std::string path =
+      fmt::format("{}/{}_{}", root, FolderName(run_id), node_id.substr(0, kRandomDigits));
+  LR_TRY(CreateNew(path).status());
+  return path;
+}
+
 Result<std::string> CreateAttemptDirectory(const std::string& run_directory,
                                            int attempt,
                                            int local_size) {
   if (run_directory.empty()) {
     return std::string();
   }
-  const std::string folder = fmt::format("{}/attempt_{}", run_directory, attempt);
+  const std::string plain = fmt::format("{}/attempt_{}", run_directory, attempt);
+  std::string folder = plain;
+  LR_ASSIGN(bool made, CreateNew(folder));
+  for (int again = 1; !made; ++again) {
+    folder = fmt::format("{}.{}", plain, again);
+    LR_ASSIGN(made, CreateNew(folder));
+  }
   for (int local_rank = 0; local_rank < local_size; ++local_rank) {
     LR_TRY(CreateParents(fmt::format("{}/{}", folder, local_rank)));
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unistd.h>
 
-#include "launcher/plan/first_failure.h"
+#include "launcher/plan/failure_label.h"
 
 namespace lr::launcher {
 
@@ -154,9 +154,12 @@ void RunReport::Closed(const RunOutcome& outcome) {
                  {"ended_unix", std::time(nullptr)},
                  {"control_socket", ""}};
   if (outcome.root_cause) {
+    const FailureLabel label = LabelFailure(*outcome.root_cause);
     fields["root_cause"] = {{"rank", outcome.root_cause->rank},
                             {"host", outcome.root_cause->host_name},
-                            {"how", DescribeEnding(*outcome.root_cause)}};
+                            {"how", DescribeEnding(*outcome.root_cause)},
+                            {"cause", label.name},
+                            {"evidence", label.evidence}};
   }
   Json workers = Json::array();
   for (const auto& [rank, state] : requests_.workers()) {

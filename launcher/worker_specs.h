@@ -11,8 +11,8 @@
 
 namespace lr::launcher {
 
-/// Several workers: each line is prefixed `[<role><local rank>]:`, as torchrun's tee does. One
-/// worker: its bytes pass unchanged and it inherits stdin (S-50).
+/// A single worker inherits stdin, and its bytes pass unchanged unless the log options say
+/// otherwise (S-50, L-32). Log files lie in the node's attempt folder.
 std::vector<WorkerSpec> MakeWorkerSpecs(const LaunchPlan& plan,
                                         const Assignment& assignment,
                                         const NodeFacts& node,

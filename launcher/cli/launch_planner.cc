@@ -5,6 +5,7 @@
 #include "common/base/text.h"
 #include "launcher/cli/accelerate_planner.h"
 #include "launcher/cli/endpoint_planner.h"
+#include "launcher/cli/log_options.h"
 #include "launcher/cli/option_values.h"
 #include "launcher/cli/placement_planner.h"
 
@@ -125,7 +126,7 @@ Status PlanEvents(const CommandLine& line, LaunchPlan& plan) {
   return {};
 }
 
-Status PlanRest(const CommandLine& line, LaunchPlan& plan) {
+Status PlanRest(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
   LR_TRY(CheckWord(line.text(Option::kStartMethod),
                    line.spelled(Option::kStartMethod),
                    {"spawn", "fork", "forkserver"}));
@@ -134,6 +135,7 @@ Status PlanRest(const CommandLine& line, LaunchPlan& plan) {
     return InvalidArgument("{}: must be a name on one line", line.spelled(Option::kRole));
   }
   plan.log_dir = line.text(Option::kLogDir);
+  LR_ASSIGN(plan.logs, ReadLogPlan(line, facts.environment));
   plan.quiet = line.flag(Option::kQuiet);
   plan.result_file = line.text(Option::kResultFile);
   LR_TRY(PlanEvents(line, plan));
@@ -189,7 +191,7 @@ Result<LaunchPlan> PlanLaunch(const CommandLine& given,
   LR_TRY(PlanSizes(line, facts, plan));
   LR_TRY(PlanEndpoint(line, facts, plan));
   LR_TRY(PlanStopping(line, facts, plan));
-  LR_TRY(PlanRest(line, plan));
+  LR_TRY(PlanRest(line, facts, plan));
   LR_TRY(PlanWorkers(line, facts, plan));
   plan.options = Resolved(line, facts);
   return plan;

@@ -221,16 +221,6 @@ constexpr std::array kTable = std::to_array<OptionSpec>({
      false,
      kStop,
      "worker: the failed worker's own code (128+n for signal n); torchrun: always 1."},
-    {kLogDir,
-     "--log-dir",
-     "",
-     kValue,
-     "DIR",
-     "",
-     "PET_LOG_DIR",
-     true,
-     kOther,
-     "Base of run directories instead of ~/.local/state/lr/runs."},
     {kEventLogHandler,
      "--event-log-handler",
      "",
@@ -288,6 +278,10 @@ constexpr std::array kTable = std::to_array<OptionSpec>({
 /// The tables as one, groups kept together in the order of their first rows.
 std::vector<OptionSpec> AllRows() {
   std::vector<OptionSpec> rows(kTable.begin(), kTable.end());
+  const std::span<const OptionSpec> output = OutputOptionRows();
+  const auto others =
+      std::ranges::find(rows, kOther, [](const OptionSpec& row) { return row.group; });
+  rows.insert(others, output.begin(), output.end());
   for (const OptionSpec& row : WorkerOptionRows()) {
     const auto last = std::find_if(rows.rbegin(), rows.rend(), [&](const OptionSpec& other) {
       return other.group == row.group;

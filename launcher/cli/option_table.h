@@ -31,6 +31,17 @@ enum class Option {
   kSignalsToHandle,
   kExitCode,
   kLogDir,
+  kRedirects,
+  kTee,
+  kLogLinePrefixTemplate,
+  kLogPrefix,
+  kLocalRanksFilter,
+  kRanksFilter,
+  kDuplicateStdoutFilters,
+  kDuplicateStderrFilters,
+  kLogMaxSize,
+  kLogKeep,
+  kTty,
   kAccelerateEnv,
   kRunPath,
   kPassLocalRank,
@@ -82,6 +93,9 @@ struct OptionSpec {
 
 /// All options, those of one group together, in the order of the help text.
 std::span<const OptionSpec> OptionTable();
+
+/// The part of the table about the workers' output (output_options.cc).
+std::span<const OptionSpec> OutputOptionRows();
 
 /// The part of the table about how each worker is started (worker_options.cc).
 std::span<const OptionSpec> WorkerOptionRows();

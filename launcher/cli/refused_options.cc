@@ -13,8 +13,6 @@ namespace {
 using enum ValueKind;
 using enum Refusal;
 
-constexpr std::string_view kLogsLater =
-    "log files per rank are not in this version; redirect the launcher's output";
 constexpr std::string_view kFlagWords = "false,0,no";
 constexpr std::string_view kDeepSpeed = "--parallelism.dp_shard=N (trainer) shards like ZeRO 3";
 constexpr std::string_view kMegatron = "--parallelism.dp_shard=N (trainer)";
@@ -29,43 +27,6 @@ constexpr std::string_view kOffload = "--accelerator.fsdp.cpu_offload=true (trai
 
 constexpr std::array kRefused = std::to_array<RefusedOption>({
     // torchrun
-    {"--redirects", "-r", kValue, kLater, kLogsLater, "0", "PET_REDIRECTS"},
-    {"--tee",
-     "-t",
-     kValue,
-     kLater,
-     "output of several workers is shown with a prefix already; log files per rank are not in this "
-     "version",
-     "0",
-     "PET_TEE"},
-    {"--log-line-prefix-template",
-     "",
-     kValue,
-     kLater,
-     "the prefix is [<role><local rank>]: in this version",
-     "",
-     "PET_LOG_LINE_PREFIX_TEMPLATE"},
-    {"--local-ranks-filter",
-     "",
-     kValue,
-     kLater,
-     "filters are not in this version; use grep on the prefix",
-     "",
-     "PET_LOCAL_RANKS_FILTER"},
-    {"--duplicate-stdout-filters",
-     "",
-     kValue,
-     kLater,
-     kLogsLater,
-     "",
-     "PET_DUPLICATE_STDOUT_FILTERS"},
-    {"--duplicate-stderr-filters",
-     "",
-     kValue,
-     kLater,
-     kLogsLater,
-     "",
-     "PET_DUPLICATE_STDERR_FILTERS"},
     {"--logs-specs",
      "",
      kValue,

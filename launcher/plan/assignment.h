@@ -46,7 +46,9 @@ struct WorkerEnding {
   int64_t end_unix_ns = 0;
   std::string error_file;
   std::string message;  ///< from error.json or the worker's own Failure message; may be empty
-  std::vector<std::string> last_lines;  ///< of stderr, oldest first
+  std::vector<std::string> last_lines;  ///< of stderr, oldest first; of stdout if it has none
+  bool last_lines_are_stdout = false;
+  std::string kernel_evidence;  ///< what memory the kernel says ran out, for an end not of ours
 
   bool succeeded() const { return signal == 0 && exit_code == 0; }
 

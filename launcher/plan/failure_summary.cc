@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <vector>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "common/base/text.h"
-#include "launcher/plan/first_failure.h"
+#include "launcher/plan/failure_label.h"
 
 namespace lr::launcher {
 namespace {
@@ -64,12 +65,18 @@ std::string Entry(size_t index, const WorkerEnding& ending) {
       Traceback(ending));
 }
 
+/// What torchrun would have called the first failure: the earliest, whatever it means.
+const WorkerEnding& FirstObserved(const RunOutcome& outcome) {
+  return outcome.failures.empty() ? *outcome.root_cause : outcome.failures.front();
+}
+
 /// torchrun's block: the other failures first, then the first one.
 std::string TorchrunBlock(const RunOutcome& outcome, const FailureContext& context) {
+  const WorkerEnding& first = FirstObserved(outcome);
   std::string others;
   size_t index = 1;
   for (const WorkerEnding& ending : outcome.failures) {
-    if (!IsRootCause(ending, outcome)) {
+    if (&ending != &first) {
       others += Entry(index++, ending);
     }
   }
@@ -77,7 +84,7 @@ std::string TorchrunBlock(const RunOutcome& outcome, const FailureContext& conte
   const std::string rule = std::string(kRuleWidth, '-') + "\n";
   return double_rule + context.program + " FAILED\n" + rule + "Failures:\n" +
          (others.empty() ? "  <NO_OTHER_FAILURES>\n" : others) + rule +
-         "Root Cause (first observed failure):\n" + Entry(0, *outcome.root_cause) + double_rule;
+         "Root Cause (first observed failure):\n" + Entry(0, first) + double_rule;
 }
 
 /// "0-2,5" for {0, 1, 2, 5}.
@@ -110,7 +117,41 @@ std::string CauseLine(const WorkerEnding& cause, const FailureLabel& label) {
                        DescribeEnding(cause),
                        cause.message.empty() ? ", no message" : "");
   }
-  return fmt::format("Most likely cause: {}: {}, {}\n", who, label.name, DescribeEnding(cause));
+  const bool is_deed = label.name.starts_with("killed");
+  return fmt::format("Most likely cause: {}{}{}, {}\n",
+                     who,
+                     is_deed ? " was " : ": ",
+                     label.name,
+                     DescribeEnding(cause));
+}
+
+/// The first cause may have been about to end when it was stopped: then its own words tell.
+std::string UnseenCause(const RunOutcome& outcome) {
+  for (const WorkerEnding& ending : outcome.failures) {
+    const FailureLabel label = LabelFailure(ending);
+    if (ending.stopped_by_us && !label.name.empty() && !label.secondary) {
+      return fmt::format("rank {}, stopped meanwhile, had written: {} ({})",
+                         ending.rank,
+                         label.evidence,
+                         label.name);
+    }
+  }
+  return "the first cause was not seen";
+}
+
+/// Where our choice is not the earliest failure, and why.
+std::string NoteLine(const RunOutcome& outcome, const FailureLabel& label) {
+  if (label.secondary) {
+    return fmt::format("  note     : this looks like a consequence; {}\n", UnseenCause(outcome));
+  }
+  const WorkerEnding& first = FirstObserved(outcome);
+  if (IsRootCause(first, outcome)) {
+    return "";
+  }
+  const FailureLabel of_first = LabelFailure(first);
+  return fmt::format("  note     : rank {} ended first, but as a consequence ({})\n",
+                     first.rank,
+                     first.stopped_by_us ? "stopped by lr-launch" : of_first.name);
 }
 
 std::string StepLine(const WorkerEnding& cause, const FailureContext& context) {
@@ -125,26 +166,38 @@ std::string StepLine(const WorkerEnding& cause, const FailureContext& context) {
                          : "no complete checkpoint yet");
 }
 
+/// The other failures, by what became of them.
 std::string AlsoLine(const RunOutcome& outcome) {
-  std::vector<int> later;
+  std::map<std::string, std::vector<int>> ranks;
   for (const WorkerEnding& ending : outcome.failures) {
-    if (!IsRootCause(ending, outcome)) {
-      later.push_back(ending.rank);
+    if (IsRootCause(ending, outcome)) {
+      continue;
     }
+    const FailureLabel label = LabelFailure(ending);
+    const bool consequence = ending.stopped_by_us || label.secondary;
+    const std::string& named = label.name;
+    const std::string how = ending.stopped_by_us ? "stopped by lr-launch"
+                            : named.empty()      ? DescribeEnding(ending)
+                                                 : named;
+    ranks[fmt::format("{}({})", consequence ? "as a consequence " : "", how)].push_back(
+        ending.rank);
   }
-  if (later.empty()) {
-    return "";
+  std::vector<std::string> groups;
+  groups.reserve(ranks.size());
+  for (const auto& [how, of] : ranks) {
+    groups.push_back(
+        fmt::format("rank{} {} ended {}", of.size() == 1 ? "" : "s", RankList(of), how));
   }
-  return fmt::format("  also     : rank{} {} ended later, as a consequence\n",
-                     later.size() == 1 ? "" : "s",
-                     RankList(later));
+  return groups.empty() ? "" : fmt::format("  also     : {}\n", Join(groups, "; "));
 }
 
 std::string LastLines(const WorkerEnding& cause) {
   if (cause.last_lines.empty()) {
     return "";
   }
-  std::string text = fmt::format("  last lines of rank {} (stderr):\n", cause.rank);
+  std::string text = fmt::format("  last lines of rank {} ({}):\n",
+                                 cause.rank,
+                                 cause.last_lines_are_stdout ? "stdout" : "stderr");
   const size_t skip = cause.last_lines.size() - std::min(cause.last_lines.size(), kShownLines);
   for (size_t i = skip; i < cause.last_lines.size(); ++i) {
     text += fmt::format("      {}\n", cause.last_lines[i]);
@@ -162,12 +215,13 @@ std::string FailureSummary(const RunOutcome& outcome, const FailureContext& cont
   const FailureLabel label = LabelFailure(cause);
   std::string text = TorchrunBlock(outcome, context) + CauseLine(cause, label);
   if (!label.evidence.empty()) {
-    text += fmt::format("  evidence : {}\n", Trim(Split(label.evidence, '\n').back()));
+    text += fmt::format("  evidence : {}\n", label.evidence);
   }
-  if (label.secondary) {
-    text += "  note     : this looks like a consequence; the first cause was not seen\n";
+  text +=
+      NoteLine(outcome, label) + StepLine(cause, context) + AlsoLine(outcome) + LastLines(cause);
+  if (!label.advice.empty()) {
+    text += fmt::format("  next     : {}\n", label.advice);
   }
-  text += StepLine(cause, context) + AlsoLine(outcome) + LastLines(cause);
   if (!context.run_directory.empty()) {
     text += fmt::format("  record   : {}\n", context.run_directory);
   }

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/plan/log_plan.h"
+
 namespace lr::launcher {
 
 /// Where an option's value came from.
@@ -89,7 +91,9 @@ struct LaunchPlan {
   std::chrono::milliseconds shutdown_timeout{30'000};
   std::vector<int> signals;  ///< caught and forwarded, in the order given
   std::string signals_text;  ///< as torchrun leaves it in the environment
-  std::string log_dir;       ///< base of run directories; empty: the state directory
+  std::string log_dir;  ///< base of run directories; empty: the state directory, and a temporary
+                        ///< one for log files
+  LogPlan logs;
   EventCopies event_copies;
   std::string result_file;      ///< --result-file; empty: none
   bool quiet = false;           ///< a failure is told in one line

@@ -38,6 +38,8 @@ void PutEnding(const WorkerEnding& ending, v1::Ending& out) {
   for (size_t i = lines - std::min<size_t>(lines, kMostLastLines); i < lines; ++i) {
     out.add_last_lines(ending.last_lines[i].substr(0, kLongestLine));
   }
+  out.set_last_lines_are_stdout(ending.last_lines_are_stdout);
+  out.set_kernel_evidence(ending.kernel_evidence.substr(0, kLongestLine));
 }
 
 Result<WorkerEnding> TakeEnding(const v1::Ending& wire) {
@@ -62,6 +64,8 @@ Result<WorkerEnding> TakeEnding(const v1::Ending& wire) {
   ending.error_file = wire.error_file();
   ending.message = wire.message();
   ending.last_lines.assign(wire.last_lines().begin(), wire.last_lines().end());
+  ending.last_lines_are_stdout = wire.last_lines_are_stdout();
+  ending.kernel_evidence = wire.kernel_evidence();
   return ending;
 }
 

@@ -5,7 +5,7 @@
 #include "common/base/status.h"
 #include "common/io/atomic_file.h"
 #include "common/io/json.h"
-#include "launcher/plan/first_failure.h"
+#include "launcher/plan/failure_label.h"
 
 namespace lr::launcher {
 namespace {

@@ -18,7 +18,7 @@ size_t PieceEnd(std::string_view bytes) {
 }  // namespace
 
 OutputChunk LinePrefixer::Feed(std::string_view bytes) {
-  if (prefix_.empty()) {
+  if (!whole_lines_) {
     return PassThrough(bytes);
   }
   OutputChunk chunk;

@@ -25,8 +25,9 @@ struct OutputChunk {
 /// unfinished last line.
 class LinePrefixer {
  public:
-  /// An empty prefix passes bytes on at once and unchanged.
-  explicit LinePrefixer(std::string prefix) : prefix_(std::move(prefix)) {}
+  /// Without `whole_lines` bytes pass on at once and unchanged, and the prefix is not used.
+  explicit LinePrefixer(std::string prefix, bool whole_lines = true)
+      : prefix_(std::move(prefix)), whole_lines_(whole_lines) {}
 
   OutputChunk Feed(std::string_view bytes);
 
@@ -35,14 +36,13 @@ class LinePrefixer {
   /// The held back part of a line, after it waited long enough or the stream ended.
   OutputChunk FlushPartial();
 
-  const std::string& prefix() const { return prefix_; }
-
  private:
   OutputChunk PassThrough(std::string_view bytes);
   void Append(std::string_view piece, OutputChunk& chunk);
   void AppendPartial(OutputChunk& chunk);
 
   std::string prefix_;
+  bool whole_lines_;
   std::string pending_;
   bool open_ = false;      ///< the current line was emitted in part
   bool after_cr_ = false;  ///< the line before it ended in a carriage return

@@ -3,13 +3,16 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 #include <utility>
 
@@ -190,6 +193,35 @@ Result<Pipe> MakePipe() {
                              std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
   }
   return Pipe{.read_end = Descriptor(ends[0]), .write_end = Descriptor(ends[1])};
+}
+
+Result<Pipe> MakeTerminal() {
+  Pipe terminal{.read_end = Descriptor(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)),
+                .write_end = Descriptor()};
+  const int main_end = terminal.read_end.get();
+  std::array<char, 64> name{};
+  if (main_end < 0 || grantpt(main_end) != 0 || unlockpt(main_end) != 0 ||
+      ptsname_r(main_end, name.data(), name.size()) != 0) {
+    return ResourceExhausted("cannot make a pseudo-terminal: {}",
+                             std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+  }
+  terminal.write_end.Reset(open(name.data(), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  termios settings{};
+  if (tcgetattr(terminal.write_end.get(), &settings) != 0) {
+    return ResourceExhausted("cannot open the pseudo-terminal {}: {}",
+                             name.data(),
+                             std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+  }
+  cfmakeraw(&settings);
+  tcsetattr(terminal.write_end.get(), TCSANOW, &settings);
+  FitTerminal(main_end);
+  return terminal;
+}
+
+void FitTerminal(int fd) {
+  winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+  ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+  ioctl(fd, TIOCSWINSZ, &size);
 }
 
 Result<SpawnedProcess> Spawn(const SpawnRequest& request) {

@@ -49,6 +49,13 @@ struct Pipe {
 /// Both ends close on exec.
 Result<Pipe> MakePipe();
 
+/// A pseudo-terminal that changes no bytes, as large as ours when we have one: programs that write
+/// to its write_end see a terminal.
+Result<Pipe> MakeTerminal();
+
+/// Makes this pseudo-terminal as large as ours; does nothing to a pipe.
+void FitTerminal(int fd);
+
 /// A closed console or a dead sweeper must not end the launcher: SIGPIPE is ignored here, while
 /// children get it as it was before. Call once at the start of main().
 void IgnoreBrokenPipes();

@@ -28,12 +28,12 @@ constexpr std::chrono::milliseconds kReapPause{100};
 class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::State> {
  public:
   State(boost::asio::io_context& loop,
-        Console& console,
+        OutputSinks sinks,
         Sweeper& sweeper,
         Options options,
         Events events)
       : loop_(loop),
-        console_(console),
+        sinks_(sinks),
         sweeper_(sweeper),
         options_(std::move(options)),
         events_(std::move(events)),
@@ -46,12 +46,16 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     AwaitChildren();
     for (WorkerSpec& spec : specs) {
       Member& member = members_.emplace_back();
-      member.worker = std::make_unique<WorkerProcess>(
-          loop_, console_, std::move(spec), [weak = weak_from_this()](const WorkerEnding& ending) {
-            if (const auto self = weak.lock()) {
-              self->OnEnded(ending);
-            }
-          });
+      member.worker =
+          std::make_unique<WorkerProcess>(loop_,
+                                          sinks_,
+                                          kernel_,
+                                          std::move(spec),
+                                          [weak = weak_from_this()](const WorkerEnding& ending) {
+                                            if (const auto self = weak.lock()) {
+                                              self->OnEnded(ending);
+                                            }
+                                          });
     }
     for (Member& member : members_) {
       member.worker->Start();
@@ -161,7 +165,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     if (order.signal != SIGKILL) {
       member->worker->Signal(SIGCONT, true);  // a stopped worker must be able to act on it
     } else {
-      console_.Say(fmt::format(
+      sinks_.console.Say(fmt::format(
           "lr-launch: rank {} is killed: {}\n", member->worker->spec().rank, order.reason));
     }
   }
@@ -220,10 +224,11 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
   }
 
   boost::asio::io_context& loop_;
-  Console& console_;
+  OutputSinks sinks_;
   Sweeper& sweeper_;
   Options options_;
   Events events_;
+  KernelEvidence kernel_;
   std::vector<Member> members_;
   size_t ended_ = 0;
   std::optional<StopState> stop_;
@@ -236,12 +241,12 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
 };
 
 WorkerGroup::WorkerGroup(boost::asio::io_context& loop,
-                         Console& console,
+                         OutputSinks sinks,
                          Sweeper& sweeper,
                          Options options,
                          Events events)
-    : state_(
-          std::make_shared<State>(loop, console, sweeper, std::move(options), std::move(events))) {}
+    : state_(std::make_shared<State>(loop, sinks, sweeper, std::move(options), std::move(events))) {
+}
 
 WorkerGroup::~WorkerGroup() = default;
 

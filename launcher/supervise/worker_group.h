@@ -12,7 +12,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "launcher/plan/assignment.h"
-#include "launcher/supervise/console.h"
+#include "launcher/supervise/output_pump.h"
 #include "launcher/supervise/process_tree.h"
 #include "launcher/supervise/sweeper.h"
 #include "launcher/supervise/worker_process.h"
@@ -33,7 +33,7 @@ class WorkerGroup {
   };
 
   WorkerGroup(boost::asio::io_context& loop,
-              Console& console,
+              OutputSinks sinks,
               Sweeper& sweeper,
               Options options,
               Events events);

@@ -30,9 +30,14 @@ int64_t UnixNanoseconds() {
 
 class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::State> {
  public:
-  State(boost::asio::io_context& loop, Console& console, WorkerSpec spec, OnEnded on_ended)
+  State(boost::asio::io_context& loop,
+        OutputSinks sinks,
+        KernelEvidence& kernel,
+        WorkerSpec spec,
+        OnEnded on_ended)
       : loop_(loop),
-        console_(console),
+        sinks_(sinks),
+        kernel_(kernel),
         spec_(std::move(spec)),
         on_ended_(std::move(on_ended)),
         exit_(loop) {}
@@ -53,6 +58,10 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
       return;
     }
     stopped_by_us_ = stopped_by_us_ || stop;
+    if (signal == SIGWINCH) {
+      out_->FitTerminal();
+      err_->FitTerminal();
+    }
     kill(-pid_, signal);  // the leader is not reaped yet, so the group is still ours
   }
 
@@ -66,8 +75,8 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
 
  private:
   Status TryStart() {
-    LR_ASSIGN(Pipe out, MakePipe());
-    LR_ASSIGN(Pipe err, MakePipe());
+    LR_ASSIGN(Pipe out, spec_.terminal ? MakeTerminal() : MakePipe());
+    LR_ASSIGN(Pipe err, spec_.terminal ? MakeTerminal() : MakePipe());
     const Descriptor null(spec_.inherit_stdin ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC));
     const SpawnRequest request{.executable = spec_.executable,
                                .argv = spec_.argv,
@@ -80,10 +89,9 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
     pid_ = process.pid;
     start_time_ = process.start_time;
     running_ = true;
-    out_.emplace(
-        loop_, console_, ConsoleStream::kOut, spec_.output_prefix, std::move(out.read_end));
-    err_.emplace(
-        loop_, console_, ConsoleStream::kErr, spec_.output_prefix, std::move(err.read_end));
+    kernel_.Track(pid_);
+    out_.emplace(loop_, sinks_, ConsoleStream::kOut, spec_.out, std::move(out.read_end));
+    err_.emplace(loop_, sinks_, ConsoleStream::kErr, spec_.err, std::move(err.read_end));
     exit_.assign(process.pidfd.Release());
     AwaitExit();
     return {};
@@ -118,8 +126,15 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
     ending.signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
     ending.core_dumped = info.si_code == CLD_DUMPED;
     ending.last_lines = err_->tail().Lines(kReportedLines);
+    if (ending.last_lines.empty()) {
+      ending.last_lines = out_->tail().Lines(kReportedLines);
+      ending.last_lines_are_stdout = !ending.last_lines.empty();
+    }
     if (!ending.succeeded()) {
       ending.message = ReadErrorFile(spec_.error_file);
+    }
+    if (!ending.stopped_by_us) {
+      ending.kernel_evidence = kernel_.Explain(ending);
     }
     on_ended_(ending);
   }
@@ -146,7 +161,8 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
   }
 
   boost::asio::io_context& loop_;
-  Console& console_;
+  OutputSinks sinks_;
+  KernelEvidence& kernel_;
   WorkerSpec spec_;
   OnEnded on_ended_;
   boost::asio::posix::stream_descriptor exit_;  ///< the pidfd
@@ -160,10 +176,11 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
 };
 
 WorkerProcess::WorkerProcess(boost::asio::io_context& loop,
-                             Console& console,
+                             OutputSinks sinks,
+                             KernelEvidence& kernel,
                              WorkerSpec spec,
                              OnEnded on_ended)
-    : state_(std::make_shared<State>(loop, console, std::move(spec), std::move(on_ended))) {}
+    : state_(std::make_shared<State>(loop, sinks, kernel, std::move(spec), std::move(on_ended))) {}
 
 WorkerProcess::~WorkerProcess() = default;
 

@@ -12,7 +12,7 @@
 
 #include "common/base/status.h"
 #include "launcher/plan/assignment.h"
-#include "launcher/supervise/console.h"
+#include "launcher/supervise/kernel_evidence.h"
 #include "launcher/supervise/output_pump.h"
 #include "launcher/supervise/process.h"
 
@@ -26,17 +26,23 @@ struct WorkerSpec {
   std::string executable;
   std::vector<std::string> argv;
   Variables environment;
-  std::string output_prefix;  ///< empty: bytes pass unchanged
-  std::string error_file;     ///< empty: none
+  StreamOutput out = {};
+  StreamOutput err = {};
+  std::string error_file;  ///< empty: none
   bool inherit_stdin = false;
   std::vector<int> cpus = {};  ///< the only ones that it may use; empty: as this process
+  bool terminal = false;  ///< its streams are pseudo-terminals instead of pipes
 };
 
 class WorkerProcess {
  public:
   using OnEnded = std::function<void(const WorkerEnding&)>;
 
-  WorkerProcess(boost::asio::io_context& loop, Console& console, WorkerSpec spec, OnEnded on_ended);
+  WorkerProcess(boost::asio::io_context& loop,
+                OutputSinks sinks,
+                KernelEvidence& kernel,
+                WorkerSpec spec,
+                OnEnded on_ended);
   ~WorkerProcess();
 
   /// A start that fails is reported through the same ending, with exit code 127 (not found) or 126,

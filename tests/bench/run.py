@@ -96,6 +96,42 @@ class Bench:
         self.report("launch two /bin/true, start to end", "ms", [r[0] * 1e3 for r in mine], [r[0] * 1e3 for r in peer], "<= 100 ms, >= 20 x")
         self.report("launch two /bin/true, peak memory", "MiB", [r[2] for r in mine], [r[2] for r in peer], "<= 20 MB")
 
+    def logs(self):
+        """Bytes of a worker through the launcher into its log file, against `cat | cat` of the same bytes; nothing may be missing."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="lr-bench-"))
+        text, size = folder / "text", 400_000_000
+        with open(text, "wb") as out:
+            block = b"".join(b"step %6d loss 0.%04d of a line as trainers write them, about a hundred bytes long, so that lines count\n" % (i, i % 9999)
+                             for i in range(10_000))
+            while out.tell() < size:
+                out.write(block)
+        size = text.stat().st_size
+
+        def through_launcher():
+            logs = folder / "logs"
+            launch = [str(self.bin / "lr-launch"), "--standalone", "--no-python", "-r1", f"--log-dir={logs}", "/bin/cat", str(text)]
+            seconds = run(launch, {"XDG_STATE_HOME": str(folder)})[0]
+            written = next(logs.rglob("stdout.log"))
+            if subprocess.run(["cmp", "-s", str(text), str(written)], check=False).returncode != 0:
+                sys.exit(f"bench: {written} differs from what the worker wrote")
+            shutil.rmtree(logs)
+            return size / seconds / 1e6
+
+        def through_cat():
+            start = time.perf_counter()
+            subprocess.run(["/bin/sh", "-c", 'cat "$0" | cat > "$1"', str(text), str(folder / "copy")], check=True)
+            seconds = time.perf_counter() - start
+            (folder / "copy").unlink()
+            return size / seconds / 1e6
+
+        mine, cat = [], []
+        for _ in range(self.repeat):
+            cat.append(through_cat())
+            mine.append(through_launcher())
+        shutil.rmtree(folder)
+        self.report("log path: worker to file", "MB/s", mine, None, ">= 200 MB/s (Q-6)")
+        print(f"{'':<52} {statistics.median(mine) / statistics.median(cat):10.2f} x cat | cat of the same bytes")
+
     def training(self, name, extra, steps, ranks):
         mine, peer = self.pairs(lambda: self.train(ranks, False, extra, steps), lambda: self.train(ranks, True, extra, steps))
 
@@ -140,11 +176,11 @@ def main():
     parser.add_argument("--peer-python", help="python of an environment that has lerobot and torch installed")
     parser.add_argument("--peer-arguments", default="", help="further trainer flags for the peer, for example --dataset.video_backend=pyav")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--only", nargs="*", choices=["launch", "small", "default", "loader"])
+    parser.add_argument("--only", nargs="*", choices=["launch", "logs", "small", "default", "loader"])
     parser.add_argument("--json", help="also write the rows to this file")
     options = parser.parse_args()
     bench = Bench(options)
-    for name in options.only or ["launch", "small", "default", "loader"]:
+    for name in options.only or ["launch", "logs", "small", "default", "loader"]:
         getattr(bench, name)()
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(bench.rows, indent=1))

@@ -61,6 +61,7 @@ class AppTest : public ::testing::Test {
     plan_.endpoint.standalone = true;
     plan_.run_id = "app-test";
     plan_.log_dir = folder_ + "/logs";
+    plan_.logs.prefix_untouched = true;
     plan_.signals = {SIGTERM, SIGINT, SIGHUP};
     plan_.signals_text = "SIGTERM,SIGINT,SIGHUP";
     plan_.shutdown_timeout = 10s;
@@ -176,6 +177,7 @@ TEST_F(AppTest, WorkersSeeTheirRanksAndThePortIsFreedBeforeTheyStart) {
 
 TEST_F(AppTest, SingleWorkersBytesPassUnchanged) {
   plan_.local_size = 1;
+  plan_.logs.prefix_untouched = false;
   EXPECT_EQ(Run("printf 'a\\rb'; printf '\\377\\n'"), 0);
   EXPECT_EQ(text_, "a\rb\377\n");
 }
@@ -321,8 +323,12 @@ TEST_F(AppTest, RecordTellsTheRunFromStartToEnd) {
 
 TEST_F(AppTest, RunWithoutAPlaceForItsRecordGoesOn) {
   plan_.log_dir = "/proc/nowhere";
-  EXPECT_EQ(Run("exit 0"), 0);
-  EXPECT_THAT(text_, HasSubstr("this run leaves no record"));
+  plan_.logs.redirects.others = 3;
+  EXPECT_EQ(Run("echo shown all the same"), 0);
+  EXPECT_THAT(text_,
+              AllOf(HasSubstr("this run leaves no record"),
+                    HasSubstr("leaves neither log nor error files"),
+                    HasSubstr("shown all the same")));
 }
 
 }  // namespace

@@ -52,6 +52,22 @@ TEST_F(RunDirectoryTest, AttemptHoldsAFolderPerWorker) {
   EXPECT_EQ(*CreateAttemptDirectory("", 0, 2), "");
 }
 
+TEST_F(RunDirectoryTest, EarlierAttemptsFolderIsLeftAlone) {
+  EXPECT_EQ(*CreateAttemptDirectory(folder_, 1, 1), folder_ + "/attempt_1");
+  EXPECT_EQ(*CreateAttemptDirectory(folder_, 1, 1), folder_ + "/attempt_1.1");
+  EXPECT_EQ(*CreateAttemptDirectory(folder_, 1, 1), folder_ + "/attempt_1.2");
+}
+
+TEST_F(RunDirectoryTest, TemporaryLogDirectoryIsNewEachTime) {
+  const EnvironmentReader environment = MapEnvironment({{"TMPDIR", folder_}});
+  const auto first = CreateTemporaryLogDirectory("r", "0123456789ab", environment);
+  const auto second = CreateTemporaryLogDirectory("r", "0123456789ab", environment);
+  ASSERT_THAT(first, IsOk());
+  ASSERT_THAT(second, IsOk());
+  EXPECT_NE(*first, *second);
+  EXPECT_THAT(*first, ::testing::MatchesRegex(".*/torchelastic_01[A-Za-z0-9]{6}/r_01234567"));
+}
+
 TEST_F(RunDirectoryTest, SocketFolderIsPrivate) {
   const auto path = CreateSocketDirectory(MapEnvironment({{"XDG_RUNTIME_DIR", folder_}}));
   ASSERT_THAT(path, IsOk());

@@ -38,6 +38,12 @@ class Ranks(TwoNodesTest):
         self.assertEqual([line.split(" at ")[0] for line in lines(*nodes)],
                          ["0 of 4 on machinea", "1 of 4 on machinea", "2 of 4 on machineb", "3 of 4 on machineb"])
 
+    def test_prefix_tells_node_and_rank(self):
+        nodes = [self.start(machine, "echo said", "--log-prefix=node-rank", node_rank=machine) for machine in (0, 1)]
+        for node in nodes:
+            self.assert_code(node, 0)
+        self.assertEqual(lines(*nodes), ["machinea:0: said", "machinea:1: said", "machineb:2: said", "machineb:3: said"])
+
 
 class Failures(TwoNodesTest):
     def test_a_failing_worker_on_node_1_ends_both_with_its_code(self):

@@ -1,11 +1,39 @@
 """How runs end: codes, failure report, and that nothing of a run is left, whatever ended it."""
 import json
 import os
+import pathlib
 import signal
 import time
 import unittest
 
 from launch_harness import TIMEOUT_S, LaunchTest, wait_until
+
+
+def memory_group(limit):
+    """A new control group below our own with this limit, or why there is none."""
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        mount, name = ("/sys/fs/cgroup", "memory.max") if not controllers else ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        if controllers not in ("", "memory"):
+            continue
+        group = pathlib.Path(mount + path) / f"lr-test-{os.getpid()}"
+        try:
+            group.mkdir()
+            (group / name).write_text(str(limit))
+            return group
+        except OSError as error:
+            remove(group)
+            reason = f"no control group with a memory limit can be made here: {error}"
+    return reason
+
+
+def remove(group):
+    """True while it is still there."""
+    try:
+        group.rmdir()
+    except OSError:
+        return group.exists()
+    return False
 
 
 class Endings(LaunchTest):
@@ -41,6 +69,34 @@ class Endings(LaunchTest):
                      "  rank      : 1 (local_rank: 1)", "  exitcode  : 1 (pid: ", "  error_file: <N/A>", "  traceback : ",
                      "Most likely cause: rank 1", "last lines of rank 1", "No module named q"):
             self.assertIn(part, err)
+
+    def test_causes_are_named(self):
+        for script, cause in (("echo 'OSError: [Errno 28] No space left on device' >&2; exit 1", "no space left on device, exit code 1"),
+                              ("echo 'usage: x [-h]' >&2; exit 2", "usage error of the program"), ("kill -9 $$", "was killed by an unknown sender"),
+                              ("exec python3 -c 'import no_such_module'", "import error"), ("exec python3 /no/such.py", "missing file"),
+                              ("kill -ILL $$", "illegal instruction"), ("exit 7", "ended with exit code 7, no message")):
+            _, err = self.shell(f"[ $RANK = 1 ] || exec sleep 30; {script}", expect=None)
+            line = next(line for line in err.splitlines() if line.startswith("Most likely cause: rank 1 "))
+            self.assertIn(cause, line)
+
+    def test_consequences_are_not_the_cause(self):
+        """Rank 0 notices first that its peer is gone; rank 1 ends later with the reason."""
+        _, err = self.shell("trap '' TERM; if [ $RANK = 0 ]; then echo 'Connection reset by peer' >&2; exit 1; fi; until [ -e over ]; do "
+                            "sleep 0.05; done & wait; sleep 0.2; exit 1", expect=1, options=["--shutdown-timeout=1"])
+        self.assertIn("this looks like a consequence; the first cause was not seen", err)
+
+    def test_kill_for_lack_of_memory(self):
+        """The whole launch runs in a control group with a limit that one worker exceeds."""
+        group = memory_group(128 << 20)
+        if isinstance(group, str):
+            self.skipTest(group)
+        self.addCleanup(lambda: wait_until(lambda: not remove(group), 5))
+        join = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
+        eat = "exec python3 -c 'x = bytearray(400 << 20)'"
+        _, err = self.shell(f"[ $RANK = 1 ] || exec sleep 30; {eat}", expect=137, preexec_fn=join)
+        self.assertIn("rank 1 (node 0", err)
+        self.assertIn("was killed by the kernel for lack of memory", err)
+        self.assertRegex(err, "evidence : 1 kill for lack of memory in control group .*, limit 0.1 GiB, peak 0.1 GiB")
 
     def test_error_file(self):
         outer = self.folder / "outer.json"

@@ -24,7 +24,7 @@ class Nodes(LaunchTest):
         for rank, process in nodes.items():
             out, _ = self.finish(process, 0)
             for line in out.splitlines():
-                worker = json.loads(line.split("]:", 1)[1])
+                worker = json.loads(line)
                 self.assertEqual(worker["GROUP_RANK"], str(rank))
                 self.assertEqual(worker["WORLD_SIZE"], "6")
                 self.assertEqual(int(worker["RANK"]), rank * 2 + int(worker["LOCAL_RANK"]))

@@ -19,7 +19,7 @@ class Signals(LaunchTest):
             self.wait_ready(2, process)
             process.send_signal(number)
             out, err = self.finish(process, 128 + number)
-            self.assertEqual(sorted(out.splitlines()), ["[default0]:cleaned", "[default1]:cleaned"])
+            self.assertEqual(sorted(out.splitlines()), ["cleaned", "cleaned"])
             self.assertNotIn("FAILED", err)
             self.assertEqual(self.survivors(), {})
 
@@ -78,7 +78,7 @@ class Signals(LaunchTest):
         time.sleep(0.3)
         (self.folder / "go").touch()
         out, err = self.finish(process, 0)
-        self.assertEqual(out, "[default0]:usr1 seen\n")
+        self.assertEqual(out, "usr1 seen\n")
         self.assertIn("SIGUSR2 is kept from the workers", err)
 
     def test_suspend_and_continue(self):

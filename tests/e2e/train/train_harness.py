@@ -48,7 +48,7 @@ class TrainingTest(unittest.TestCase):
         probe = pathlib.Path(tempfile.mkdtemp(prefix="probe-", dir=self.folder))
         command = [str(program), *arguments]
         if ranks > 1:
-            command = [str(LAUNCH), "--standalone", f"--nproc-per-node={ranks}", "--no-python", *command]
+            command = [str(LAUNCH), "--standalone", f"--nproc-per-node={ranks}", "--log-prefix=role", "--no-python", *command]
         done = subprocess.run(command, env=clean_environment(LR_PROBE_DIR=str(probe), XDG_STATE_HOME=str(self.folder / "state"), **environment),
                               cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         output = done.stdout + done.stderr

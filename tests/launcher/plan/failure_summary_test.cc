@@ -82,7 +82,59 @@ TEST_F(FailureSummaryTest, OthersAreListedAndCalledConsequences) {
   EXPECT_THAT(text,
               AllOf(HasSubstr("[4]:\n"),
                     Not(HasSubstr("[5]:")),
-                    HasSubstr("also     : ranks 0-2,6 ended later")));
+                    HasSubstr("also     : ranks 0-2,6 ended (exit code 1)\n")));
+}
+
+TEST_F(FailureSummaryTest, OthersAreGroupedByWhatBecameOfThem) {
+  const WorkerEnding cause = Failure(3, 1);
+  WorkerEnding lost = Failure(0, 1);
+  lost.last_lines = {"Connection reset by peer"};
+  WorkerEnding stopped = Failure(1, 0);
+  stopped.signal = SIGTERM;
+  stopped.stopped_by_us = true;
+  EXPECT_THAT(
+      FailureSummary(Failed(cause, {cause, lost, stopped, Failure(2, 9)}), {.program = "p"}),
+      HasSubstr("also     : rank 2 ended (exit code 9); rank 0 ended as a consequence (peer lost); "
+                "rank 1 ended as a consequence (stopped by lr-launch)\n"));
+}
+
+TEST_F(FailureSummaryTest, TorchrunsBlockKeepsTheFirstObservedAndTheNoteSaysSo) {
+  WorkerEnding lost = Failure(0, 1);
+  lost.last_lines = {"Connection reset by peer"};
+  const WorkerEnding cause = Failure(3, 7);
+  const std::string text = FailureSummary(Failed(cause, {lost, cause}), {.program = "p"});
+  EXPECT_THAT(text.substr(text.find("Root Cause")), HasSubstr("rank      : 0 (local_rank: 0)"));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("Most likely cause: rank 3 (node 1, gpu01, local rank 1)"),
+                    HasSubstr("note     : rank 0 ended first, but as a consequence (peer lost)")));
+}
+
+TEST_F(FailureSummaryTest, WordsOfARankThatWasStoppedMeanwhileTellTheFirstCause) {
+  WorkerEnding lost = Failure(0, 1);
+  lost.last_lines = {"Connection reset by peer"};
+  WorkerEnding stopped = Failure(1, 0);
+  stopped.signal = SIGTERM;
+  stopped.stopped_by_us = true;
+  EXPECT_THAT(FailureSummary(Failed(lost, {lost, stopped}), {.program = "p"}),
+              HasSubstr("this looks like a consequence; the first cause was not seen\n"));
+  stopped.last_lines = {"CUDA out of memory"};
+  EXPECT_THAT(FailureSummary(Failed(lost, {lost, stopped}), {.program = "p"}),
+              HasSubstr("rank 1, stopped meanwhile, had written: CUDA out of memory (out of device "
+                        "memory)\n"));
+}
+
+TEST_F(FailureSummaryTest, LabelEvidenceAndAdvice) {
+  WorkerEnding cause = Failure(1, 0);
+  cause.signal = SIGKILL;
+  cause.kernel_evidence = "1 kill for lack of memory in control group /job";
+  cause.last_lines = {"progress"};
+  cause.last_lines_are_stdout = true;
+  EXPECT_THAT(FailureSummary(Failed(cause, {cause}), {.program = "p"}), HasSubstr(R"(
+Most likely cause: rank 1 (node 0, gpu01, local rank 1) was killed by the kernel for lack of memory, signal 9 (SIGKILL)
+  evidence : 1 kill for lack of memory in control group /job
+  last lines of rank 1 (stdout):
+      progress
+  next     : raise the memory limit)"));
 }
 
 TEST_F(FailureSummaryTest, MessageStepsAndLastLinesAreShown) {

@@ -31,6 +31,8 @@ WorkerEnding FullEnding() {
   ending.error_file = "/runs/a/error.json";
   ending.message = "not UTF-8: \xff\xfe";
   ending.last_lines = {"first", "", "last \x80"};
+  ending.last_lines_are_stdout = true;
+  ending.kernel_evidence = "memory limit hit";
   return ending;
 }
 
@@ -113,6 +115,8 @@ TEST(WireTest, PlainFieldsArriveAsTheyWere) {
   const auto ended = std::get<Ended>(*FromWire(ToWire(NodeMessage(NodeMessages()[4]))));
   EXPECT_EQ(ended.ending.message, FullEnding().message);
   EXPECT_EQ(ended.ending.last_lines, FullEnding().last_lines);
+  EXPECT_EQ(ended.ending.last_lines_are_stdout, FullEnding().last_lines_are_stdout);
+  EXPECT_EQ(ended.ending.kernel_evidence, FullEnding().kernel_evidence);
   const auto assign = std::get<Assign>(*FromWire(ToWire(HostMessage(HostMessages()[3]))));
   EXPECT_EQ(assign.assignment.world_size, 5);
   EXPECT_EQ(assign.assignment.nodes[1].first_rank, 2);

@@ -67,8 +67,14 @@ TEST(LinePrefixerTest, EndlessLineIsPassedOnInParts) {
   EXPECT_GT(emitted, 900'000U);
 }
 
-TEST(LinePrefixerTest, WithoutAPrefixBytesPassAtOnce) {
-  LinePrefixer raw("");
+TEST(LinePrefixerTest, WithoutAPrefixLinesStayWhole) {
+  LinePrefixer plain("");
+  EXPECT_EQ(Emitted(plain, {"a", "b\nc"}), "ab\n");
+  EXPECT_TRUE(plain.has_partial());
+}
+
+TEST(LinePrefixerTest, RawBytesPassAtOnce) {
+  LinePrefixer raw("", false);
   const OutputChunk chunk = raw.Feed("a\nb");
   EXPECT_EQ(chunk.bytes, "a\nb");
   EXPECT_TRUE(chunk.ends_open);

@@ -3,6 +3,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <thread>
 #include <unistd.h>
 
@@ -17,13 +20,21 @@ namespace lr::launcher {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
 const std::string kMarker = "LR_NODE_ID=worker-group-test-" + std::to_string(getpid());
+
+std::string ReadText(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
 
 /// A group of /bin/sh workers whose output is collected; Run() cranks the loop until everything is
 /// gone.
@@ -74,14 +85,15 @@ class WorkerGroupTest : public ::testing::Test {
             .executable = "/bin/sh",
             .argv = {"sh", "-c", script},
             .environment = environment,
-            .output_prefix = "[t" + std::to_string(rank) + "]:",
+            .out = {.prefix = "[t" + std::to_string(rank) + "]:"},
+            .err = {.prefix = "[t" + std::to_string(rank) + "]:"},
             .error_file = ""};
   }
 
   void Start(std::vector<WorkerSpec> specs, std::chrono::milliseconds timeout = 30s) {
     group_ = std::make_unique<WorkerGroup>(
         loop_,
-        *console_,
+        OutputSinks{.console = *console_, .logs = logs_},
         *sweeper_,
         WorkerGroup::Options{.marker = kMarker, .shutdown_timeout = timeout},
         WorkerGroup::Events{.ended =
@@ -115,6 +127,7 @@ class WorkerGroupTest : public ::testing::Test {
   }
 
   boost::asio::io_context loop_;
+  LogWriter logs_{{}, [](const std::string& text) { ADD_FAILURE() << text; }};
   std::unique_ptr<Sweeper> sweeper_;
   Pipe pipe_;
   std::unique_ptr<Console> console_;
@@ -242,6 +255,38 @@ TEST_F(WorkerGroupTest, PartialLinesAppearWithoutTheirEnd) {
   Run();
   EXPECT_TRUE(seen);
   EXPECT_THAT(output_, HasSubstr("[t0]:question"));
+}
+
+TEST_F(WorkerGroupTest, StreamsGoToTheirFilesAndMatchingLinesToOneFilteredFile) {
+  const std::string folder = ::testing::TempDir() + "worker_group_" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  std::vector<WorkerSpec> specs;
+  for (int rank = 0; rank < 2; ++rank) {
+    specs.push_back(Shell(rank, "echo loss 1; echo other; printf 'error loss' >&2"));
+    specs[rank].out.to_console = false;
+    specs[rank].out.file = folder + "/out" + std::to_string(rank);
+    specs[rank].out.filters = {"loss"};
+    specs[rank].out.filtered_prefix = std::to_string(rank) + ":";
+    specs[rank].out.filtered_file = folder + "/filtered";
+    specs[rank].err.file = folder + "/err" + std::to_string(rank);
+  }
+  Start(std::move(specs));
+  Run();
+  ASSERT_TRUE(logs_.Flush(5s));
+  EXPECT_EQ(ReadText(folder + "/out1"), "loss 1\nother\n");
+  EXPECT_EQ(ReadText(folder + "/err0"), "error loss");
+  EXPECT_THAT(ReadText(folder + "/filtered"),
+              AnyOf("0:loss 1\n1:loss 1\n", "1:loss 1\n0:loss 1\n"));
+  EXPECT_THAT(output_, AllOf(HasSubstr("[t1]:error loss"), Not(HasSubstr("loss 1"))));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(WorkerGroupTest, TerminalIsATerminalOnBothStreamsAndChangesNoBytes) {
+  WorkerSpec spec = Shell(0, "test -t 1 && test -t 2 && echo terminal; printf 'a\\tb\\n' >&2");
+  spec.terminal = true;
+  Start({spec});
+  Run();
+  EXPECT_THAT(output_, AllOf(HasSubstr("[t0]:terminal\n"), HasSubstr("[t0]:a\tb\n")));
 }
 
 TEST_F(WorkerGroupTest, LinesOfManyWorkersNeverMix) {

@@ -1,0 +1,148 @@
+/// Rows of the option table about where the output of the workers goes. Data only.
+
+#include <array>
+
+#include "launcher/cli/option_table.h"
+
+namespace lr::launcher {
+namespace {
+
+using enum Option;
+using enum ValueKind;
+
+constexpr std::string_view kOutput = "Output of the workers";
+
+constexpr std::array kRows = std::to_array<OptionSpec>({
+    {kLogDir,
+     "--log-dir",
+     "",
+     kValue,
+     "DIR",
+     "",
+     "PET_LOG_DIR",
+     true,
+     kOutput,
+     "Base of <run id>_<8 digits>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}; "
+     "also holds the run's record. Default: a new folder in the temporary directory when log files "
+     "are wanted."},
+    {kRedirects,
+     "--redirects",
+     "-r",
+     kValue,
+     "0|1|2|3|LIST",
+     "0",
+     "PET_REDIRECTS",
+     true,
+     kOutput,
+     "Into a log file instead of the console: 1 stdout, 2 stderr, 3 both; LIST by local rank: "
+     "0:3,1-7:2,*:1."},
+    {kTee,
+     "--tee",
+     "-t",
+     kValue,
+     "0|1|2|3|LIST",
+     "0",
+     "PET_TEE",
+     true,
+     kOutput,
+     "Like --redirects, and also to the console with a prefix."},
+    {kLogLinePrefixTemplate,
+     "--log-line-prefix-template",
+     "",
+     kValue,
+     "TEXT",
+     "",
+     "PET_LOG_LINE_PREFIX_TEMPLATE",
+     true,
+     kOutput,
+     "Prefix of teed lines; knows ${role_name} ${rank} ${local_rank} ${node_rank} ${hostname}."},
+    {kLogPrefix,
+     "--log-prefix",
+     "",
+     kValue,
+     "teed|role|node-rank",
+     "teed",
+     "",
+     false,
+     kOutput,
+     "teed: only teed lines have a prefix; role: all lines, [<role><local rank>]:; node-rank: all "
+     "lines, <host>:<rank>:."},
+    {kLocalRanksFilter,
+     "--local-ranks-filter",
+     "",
+     kValue,
+     "RANKS",
+     "",
+     "PET_LOCAL_RANKS_FILTER",
+     true,
+     kOutput,
+     "Show only these local ranks on the console (0,2-5); files are not affected."},
+    {kRanksFilter,
+     "--ranks-filter",
+     "",
+     kValue,
+     "RANKS",
+     "",
+     "",
+     false,
+     kOutput,
+     "The same by global rank."},
+    {kDuplicateStdoutFilters,
+     "--duplicate-stdout-filters",
+     "",
+     kValue,
+     "TEXT,...",
+     "",
+     "PET_DUPLICATE_STDOUT_FILTERS",
+     true,
+     kOutput,
+     "Copy lines that contain one of the texts to filtered_stdout.log; ,, is a comma."},
+    {kDuplicateStderrFilters,
+     "--duplicate-stderr-filters",
+     "",
+     kValue,
+     "TEXT,...",
+     "",
+     "PET_DUPLICATE_STDERR_FILTERS",
+     true,
+     kOutput,
+     "The same for stderr and filtered_stderr.log."},
+    {kLogMaxSize,
+     "--log-max-size",
+     "",
+     kValue,
+     "BYTES[K|M|G]",
+     "0",
+     "",
+     false,
+     kOutput,
+     "Rotate a log file that would become larger; 0: never."},
+    {kLogKeep,
+     "--log-keep",
+     "",
+     kValue,
+     "K",
+     "3",
+     "",
+     false,
+     kOutput,
+     "Rotated files that are kept: stdout.log.1 is the newest."},
+    {kTty,
+     "--tty",
+     "",
+     kFlag,
+     "",
+     "",
+     "",
+     false,
+     kOutput,
+     "Rank 0 writes to a pseudo-terminal: colours and progress bars as in a terminal."},
+});
+
+}  // namespace
+
+std::span<const OptionSpec> OutputOptionRows() {
+  return kRows;
+}
+
+}  // namespace lr::launcher
