@@ -96,7 +96,8 @@ Status App::Join() {
                                     .worker_port = plan_.endpoint.worker_port,
                                     .control_port = plan_.endpoint.control_port,
                                     .worker_port_explicit = plan_.endpoint.worker_port_explicit,
-                                    .join_timeout = plan_.endpoint.join_timeout};
+                                    .join_timeout = plan_.endpoint.join_timeout,
+                                    .policy = plan_.policy};
   LR_ASSIGN(membership_, doors_.join(loop_, std::move(identity), endpoint, MembershipEvents()));
   return {};
 }
@@ -116,6 +117,7 @@ Membership::Events App::MembershipEvents() {
           .assigned = Posted(&App::OnAssigned),
           .go = Posted(&App::OnGo),
           .stop = Posted(&App::OnStop),
+          .reforming = Posted(&App::OnReforming),
           .request = Posted(&App::OnRequest),
           .closed = Posted(&App::OnClosed),
           .refused = Posted(&App::OnRefused)};
@@ -137,7 +139,10 @@ void App::OnGo(int64_t epoch) {
   }
   phase_ = RunPhase::kWorking;
   PrepareDirectories();
-  StartReport();
+  if (!report_) {
+    OpenReport();
+  }
+  report_->Started(*assignment_);
   const NodeAssignment& own = OwnNode(*assignment_, facts_.node_id);
   if (own.first_rank == 0) {
     membership_->ReleaseWorkerPort();
@@ -157,7 +162,9 @@ void App::OnGo(int64_t epoch) {
 void App::PrepareDirectories() {
   const EnvironmentReader environment = ProcessEnvironment();
   Result<std::string> folder =
-      CreateRunDirectory(plan_.log_dir, assignment_->run_id, facts_.node_id, environment);
+      run_directory_.empty()
+          ? CreateRunDirectory(plan_.log_dir, assignment_->run_id, facts_.node_id, environment)
+          : run_directory_;
   if (folder.ok()) {
     run_directory_ = *folder;
     folder = CreateAttemptDirectory(run_directory_, assignment_->attempt, plan_.local_size);
@@ -170,7 +177,7 @@ void App::PrepareDirectories() {
   node_.attempt_dir = *folder;
 }
 
-void App::StartReport() {
+void App::OpenReport() {
   report_ = std::make_unique<RunReport>(
       loop_,
       RunReport::Requests{
@@ -188,7 +195,7 @@ void App::StartReport() {
                 boost::asio::post(loop_, [this, text] { Say("warning: " + text); });
               }});
   const std::string socket = service_ ? fmt::format("{}.ctl", node_.control_socket) : std::string();
-  report_->Started(plan_, *assignment_, facts_.node_id, run_directory_, socket);
+  report_->Open(plan_, facts_.node_id, run_directory_, socket);
 }
 
 void App::ServeWorkers() {
@@ -200,12 +207,8 @@ void App::ServeWorkers() {
   if (folder.ok()) {
     const std::string path =
         fmt::format("{}/w-{}.sock", *folder, facts_.node_id.substr(0, kSocketNameDigits));
-    auto service =
-        doors_.serve_workers(loop_, path, {.progress = [this](const WorkerProgress& now) {
-                               if (report_) {
-                                 report_->Progress(now);
-                               }
-                             }});
+    auto service = doors_.serve_workers(
+        loop_, path, {.progress = [this](const WorkerProgress& now) { OnProgress(now); }});
     status = service.status();
     if (service.ok()) {
       service_ = std::move(service).value();

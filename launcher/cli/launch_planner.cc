@@ -47,12 +47,6 @@ Status PlanEndpoint(const CommandLine& line, const PlanningFacts& facts, LaunchP
 }
 
 Status PlanStopping(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
-  if (line.text(Option::kMaxRestarts) != "0") {
-    LR_TRY(ReadWhole(
-        line.text(Option::kMaxRestarts), line.spelled(Option::kMaxRestarts), 0, 1'000'000));
-    return InvalidArgument("{}: restarts come later; this version supports 0",
-                           line.spelled(Option::kMaxRestarts));
-  }
   std::string timeout = line.text(Option::kShutdownTimeout);
   std::string spelled = line.spelled(Option::kShutdownTimeout);
   if (const auto inherited = facts.environment("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
@@ -70,6 +64,23 @@ Status PlanStopping(const CommandLine& line, const PlanningFacts& facts, LaunchP
   LR_TRY(CheckWord(
       line.text(Option::kExitCode), line.spelled(Option::kExitCode), {"worker", "torchrun"}));
   plan.fold_exit_code = line.text(Option::kExitCode) == "torchrun";
+  return {};
+}
+
+/// Restarts, and what becomes of lost nodes.
+Status PlanPolicy(const CommandLine& line, LaunchPlan& plan) {
+  constexpr int kMost = 1'000'000;
+  RestartRules& restarts = plan.policy.restarts;
+  LR_ASSIGN(
+      restarts.max_restarts,
+      ReadWhole(line.text(Option::kMaxRestarts), line.spelled(Option::kMaxRestarts), 0, kMost));
+  if (line.has(Option::kMaxNodeLosses)) {
+    LR_ASSIGN(
+        restarts.max_node_losses,
+        ReadWhole(
+            line.text(Option::kMaxNodeLosses), line.spelled(Option::kMaxNodeLosses), 0, kMost));
+  }
+  restarts.always = line.flag(Option::kAlwaysRestart);
   return {};
 }
 
@@ -114,6 +125,7 @@ Result<LaunchPlan> PlanLaunch(const CommandLine& line,
   LR_TRY(PlanSizes(line, facts, plan));
   LR_TRY(PlanEndpoint(line, facts, plan));
   LR_TRY(PlanStopping(line, facts, plan));
+  LR_TRY(PlanPolicy(line, plan));
   LR_TRY(PlanRest(line, plan));
   plan.options = Resolved(line);
   return plan;

@@ -25,6 +25,8 @@ enum class Option {
   kNoPython,
   kRole,
   kMaxRestarts,
+  kMaxNodeLosses,
+  kAlwaysRestart,
   kMonitorInterval,
   kStartMethod,
   kShutdownTimeout,

@@ -18,7 +18,9 @@ ExitPlan DecideExit(const RunOutcome& outcome, const FailureContext& context, bo
     plan.code = 1;
   }
   plan.text = outcome.root_cause ? FailureSummary(outcome, context)
-                                 : fmt::format("lr-launch: {}\n", outcome.reason);
+                                 : fmt::format("lr-launch: {}{}\n",
+                                               outcome.reason,
+                                               outcome.next.empty() ? "" : "; " + outcome.next);
   return plan;
 }
 

@@ -168,6 +168,9 @@ std::string FailureSummary(const RunOutcome& outcome, const FailureContext& cont
     text += "  note     : this looks like a consequence; the first cause was not seen\n";
   }
   text += StepLine(cause, context) + AlsoLine(outcome) + LastLines(cause);
+  if (!outcome.next.empty()) {
+    text += fmt::format("  next     : {}\n", outcome.next);
+  }
   if (!context.run_directory.empty()) {
     text += fmt::format("  record   : {}\n", context.run_directory);
   }

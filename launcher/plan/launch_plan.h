@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/plan/run_policy.h"
+
 namespace lr::launcher {
 
 /// Where an option's value came from.
@@ -57,7 +59,7 @@ struct LaunchPlan {
   std::string local_addr;
   std::string role = "default";
   ProgramPlan program;
-  int max_restarts = 0;
+  RunPolicy policy;
   std::chrono::milliseconds shutdown_timeout{30'000};
   std::vector<int> signals;     ///< caught and forwarded, in the order given
   std::string signals_text;     ///< as torchrun leaves it in the environment

@@ -26,7 +26,7 @@ std::vector<std::pair<std::string, std::string>> PlanDigest(const LaunchPlan& pl
   std::vector<std::pair<std::string, std::string>> fields = {
       {"--nproc-per-node", std::to_string(plan.local_size)},
       {"--role", plan.role},
-      {"--max-restarts", std::to_string(plan.max_restarts)},
+      {"--max-restarts", std::to_string(plan.policy.restarts.max_restarts)},
       {"the program's kind", plan.program.kind},
       {"the program's arguments", ArgumentsDigest(plan.program)},
   };

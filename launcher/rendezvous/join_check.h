@@ -3,10 +3,12 @@
 /// machine for every Hello; the answer names who, what, the value and the limit. A refusal never
 /// disturbs the members.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/plan/run_policy.h"
 #include "launcher/rendezvous/messages.h"
 
 namespace lr::launcher {
@@ -20,6 +22,8 @@ struct RunRules {
   int nodes = 1;       ///< fixed size
   /// Node ranks are binding (static rendezvous): missing, double or out of range is refused.
   bool strict_ranks = false;
+  RunPolicy policy = {};
+  uint32_t seed = 1;  ///< of the jitter between restarts
 };
 
 /// "host-a (pid 17)".

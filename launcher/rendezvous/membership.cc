@@ -1,5 +1,6 @@
 #include "launcher/rendezvous/membership.h"
 
+#include <random>
 #include <utility>
 
 #include "launcher/rendezvous/local_link.h"
@@ -59,6 +60,8 @@ SearchOptions MakeOptions(const NodeIdentity& identity,
   options.rules.nodes = identity.max_nodes;
   // The static rendezvous is the one whose endpoint is that of the workers.
   options.rules.strict_ranks = endpoint.worker_port != 0;
+  options.rules.policy = endpoint.policy;
+  options.rules.seed = std::random_device{}();
   options.timing.join = endpoint.join_timeout;
   options.note = events.note;
   return options;

@@ -13,11 +13,13 @@
 
 #include "common/base/status.h"
 #include "launcher/plan/assignment.h"
+#include "launcher/plan/run_policy.h"
 #include "launcher/rendezvous/run_types.h"
 
 namespace lr::launcher {
 
-/// Where the rendezvous is. Standalone: `standalone` true, nothing leaves the process.
+/// Where the rendezvous is, and by which rules this node would host it. Standalone: `standalone`
+/// true, nothing leaves the process.
 struct RendezvousEndpoint {
   bool standalone = false;
   std::string host;     ///< as given by the user
@@ -26,6 +28,7 @@ struct RendezvousEndpoint {
       0;  ///< 0: derived (static: worker_port + 1 … + 8, R-3; c10d: the endpoint's port)
   bool worker_port_explicit = false;
   std::chrono::seconds join_timeout{600};
+  RunPolicy policy;
 };
 
 class Membership {
@@ -38,6 +41,9 @@ class Membership {
     std::function<void(int64_t epoch)> go;  ///< start the workers
     std::function<void(const StopOrder&)>
         stop;  ///< stop this node's workers, then call ReportStopped
+    /// The epoch is over, this node's workers are gone, and another epoch is being formed: assigned
+    /// and go follow again. `ended.next` says what happens.
+    std::function<void(const RunOutcome& ended)> reforming;
     std::function<void(const ControlRequest&)> request;  ///< hand to the native workers
     std::function<void(const RunOutcome&)> closed;       ///< the run is over; last event
     std::function<void(int exit_code, const std::string& text)>
@@ -54,6 +60,9 @@ class Membership {
                                                    Events events);
 
   virtual ~Membership() = default;
+
+  /// How far this node's native workers have come; the furthest counts.
+  virtual void ReportProgress(int64_t epoch, const TrainingProgress& now) = 0;
 
   /// A worker of this node ended; told to the host at once.
   virtual void ReportEnded(int64_t epoch, const WorkerEnding& ending) = 0;

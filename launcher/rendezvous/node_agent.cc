@@ -19,6 +19,8 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kBeat{1};
 constexpr std::chrono::seconds kHostLost{60};
 constexpr std::chrono::seconds kWaitingLine{30};
+constexpr std::chrono::seconds kHostSpeaksFirst{
+    1};  ///< its time-out names everybody who is missing
 constexpr std::chrono::milliseconds kRejoin{200};
 constexpr std::chrono::seconds kProbeLimit{3};
 
@@ -136,8 +138,11 @@ void NodeAgent::On(const Go& go) {
     return;
   }
   phase_ = Phase::kRunning;
+  has_run_ = true;
   stopped_ = false;
   endings_.clear();
+  progress_ = {};
+  progress_told_ = true;
   join_timer_.cancel();
   const std::weak_ptr<bool> alive(alive_);
   events_.assigned(assignment_);
@@ -165,11 +170,35 @@ void NodeAgent::On(const BeatEcho& echo) {
   clock_.Sample(echo.sent_unix_ns, echo.host_unix_ns, UnixNanoseconds());
 }
 
+void NodeAgent::On(const Reforming& reforming) {
+  if (phase_ == Phase::kStopping || phase_ == Phase::kRunning) {
+    phase_ = Phase::kJoining;
+    events_.reforming(reforming.ended);
+  }
+}
+
 void NodeAgent::On(const Closed& closed) {
   Finish(closed.outcome);
 }
 
 // ---- what this node's supervision says
+
+void NodeAgent::ReportProgress(int64_t epoch, const TrainingProgress& now) {
+  if (epoch != assignment_.epoch ||
+      (now.step <= progress_.step && now.checkpoint_step <= progress_.checkpoint_step)) {
+    return;
+  }
+  progress_ = {std::max(progress_.step, now.step),
+               std::max(progress_.checkpoint_step, now.checkpoint_step)};
+  progress_told_ = false;
+}
+
+/// With the beats, and before an ending that may be judged by it.
+void NodeAgent::TellProgress() {
+  if (!std::exchange(progress_told_, true)) {
+    link_->Send(Progress{assignment_.epoch, progress_});
+  }
+}
 
 void NodeAgent::ReportEnded(int64_t epoch, const WorkerEnding& ending) {
   endings_.push_back(ending);
@@ -177,6 +206,7 @@ void NodeAgent::ReportEnded(int64_t epoch, const WorkerEnding& ending) {
   on_host_clock.start_unix_ns = clock_.ToHost(ending.start_unix_ns);
   on_host_clock.end_unix_ns = clock_.ToHost(ending.end_unix_ns);
   if (link_ != nullptr && phase_ != Phase::kOver) {
+    TellProgress();
     link_->Send(Ended{epoch, std::move(on_host_clock)});
   }
 }
@@ -233,7 +263,7 @@ void NodeAgent::OnLost(const std::string& why) {
   if (phase_ == Phase::kOver) {
     return;
   }
-  if (phase_ == Phase::kRunning || phase_ == Phase::kStopping) {
+  if (has_run_) {
     return HostLost(why);
   }
   phase_ = Phase::kJoining;
@@ -248,19 +278,20 @@ void NodeAgent::OnLost(const std::string& why) {
       });
 }
 
-/// No host, no run: stop the workers, and end once they are gone.
+/// No host, no run: stop the workers if there are any, and end once they are gone.
 void NodeAgent::HostLost(const std::string& why) {
   const bool first = !host_lost_;
   host_lost_ = why;
   const std::string text =
       fmt::format("the host of the rendezvous at {} is lost: {}", endpoint_.host, why);
-  if (stopped_) {
+  if (stopped_ || phase_ == Phase::kJoining || phase_ == Phase::kAssigned) {
     FirstFailure failure = ChooseFirstFailure(endings_);
     return Finish({false,
                    kExitRendezvousTimeout,
                    text,
                    std::move(failure.root_cause),
-                   std::move(failure.failures)});
+                   std::move(failure.failures),
+                   ""});
   }
   if (first && std::exchange(phase_, Phase::kStopping) == Phase::kRunning) {
     events_.stop({StopReason::kHostLost, text, 15});
@@ -295,7 +326,7 @@ std::string NodeAgent::JoinTimeoutText() const {
 }
 
 void NodeAgent::StartJoinClock() {
-  join_timer_.expires_after(endpoint_.join_timeout);
+  join_timer_.expires_after(endpoint_.join_timeout + kHostSpeaksFirst);
   join_timer_.async_wait(
       [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
         if (error || alive.expired() || phase_ == Phase::kRunning || phase_ == Phase::kStopping ||
@@ -318,6 +349,7 @@ void NodeAgent::StartBeating() {
         StartBeating();
         if (steady_clock::now() - heard_ < kHostLost) {
           link_->Send(Beat{UnixNanoseconds()});
+          TellProgress();
         } else if (phase_ == Phase::kRunning || phase_ == Phase::kStopping) {
           HostLost(fmt::format("silent for more than {} s", kHostLost.count()));
         }

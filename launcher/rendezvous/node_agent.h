@@ -36,6 +36,7 @@ class NodeAgent : public Membership {
 
   void Join(LinkMaker make_link);
 
+  void ReportProgress(int64_t epoch, const TrainingProgress& now) override;
   void ReportEnded(int64_t epoch, const WorkerEnding& ending) override;
   void ReportStopped(int64_t epoch) override;
   void RequestStop(const StopOrder& order) override;
@@ -55,6 +56,7 @@ class NodeAgent : public Membership {
   void On(const Stop& stop);
   void On(const Control& control);
   void On(const BeatEcho& echo);
+  void On(const Reforming& reforming);
   void On(const Closed& closed);
 
   void OnLost(const std::string& why);
@@ -62,6 +64,7 @@ class NodeAgent : public Membership {
   void SayWaiting(const std::string& text);
   void StartJoinClock();
   void StartBeating();
+  void TellProgress();
   void GiveUp(int exit_code, const std::string& text);
   void Finish(const RunOutcome& outcome);
   std::string JoinTimeoutText() const;
@@ -80,7 +83,10 @@ class NodeAgent : public Membership {
   std::unique_ptr<PortHolder> holder_;
   std::unique_ptr<ReachProbe> probe_;
   ClockOffset clock_;
+  TrainingProgress progress_;  ///< of this node's workers in this epoch
+  bool progress_told_ = true;
   std::vector<WorkerEnding> endings_;
+  bool has_run_ = false;                  ///< an epoch ran: the host is not looked for again
   bool stopped_ = false;                  ///< all workers of the epoch are gone
   std::optional<std::string> host_lost_;  ///< why, once it is
   std::string last_waiting_;

@@ -1,41 +1,17 @@
-/// The second half of RunMachine: one epoch from the complete membership to the outcome.
+/// RunMachine: one epoch from the complete membership to the end of its workers.
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/base/text.h"
 #include "common/contract/exit_codes.h"
-#include "launcher/plan/first_failure.h"
+#include "launcher/rendezvous/epoch_outcome.h"
 #include "launcher/rendezvous/node_order.h"
 #include "launcher/rendezvous/run_machine.h"
 
 namespace lr::launcher {
-namespace {
-
-constexpr size_t kMostFailures = 1000;  // told one by one; a run may have 131 072 ranks
-constexpr size_t kMostWordy = 16;       // with the program's own words
-
-/// What every node is told must fit into a message, however many ranks failed.
-void Bound(std::vector<WorkerEnding>& failures) {
-  failures.resize(std::min(failures.size(), kMostFailures));
-  for (size_t i = kMostWordy; i < failures.size(); ++i) {
-    failures[i].message.clear();
-    failures[i].last_lines.clear();
-  }
-}
-
-std::string Who(const WorkerEnding& ending) {
-  return fmt::format("rank {} on node {} ({}) ended with {}",
-                     ending.rank,
-                     ending.node_rank,
-                     ending.host_name,
-                     DescribeEnding(ending));
-}
-
-}  // namespace
 
 // ---- committing
 
@@ -47,7 +23,9 @@ void RunMachine::StartCommit() {
     candidates.push_back({.node_rank = member.identity.node_rank,
                           .serves = member.local,
                           .host_name = member.identity.host_name,
-                          .join_order = member.join_order});
+                          .join_order = member.join_order,
+                          .last_rank = member.last_rank});
+    awaited_.insert(id);
   }
   const NodeOrder order = OrderNodes(candidates);
   if (!order.warning.empty()) {
@@ -60,7 +38,6 @@ void RunMachine::StartCommit() {
   assignment_.world_size = 0;
   for (const size_t index : order.order) {
     Member& member = *members[index];
-    member.acked = member.stopped = false;
     member.unreachable.clear();
     assignment_.nodes.push_back({.node_id = member.identity.node_id,
                                  .host_name = member.identity.host_name,
@@ -117,13 +94,12 @@ void RunMachine::On(MemberId from, const Reserved& reserved) {
 }
 
 void RunMachine::On(MemberId from, const Ack& ack) {
-  Member& member = members_.at(from);
   if (state_ != RunState::kCommitting || !endpoint_known_ || ack.epoch != epoch()) {
     return;
   }
-  member.acked = true;
-  member.unreachable = ack.problem;
-  if (std::ranges::all_of(members_, [](const auto& entry) { return entry.second.acked; })) {
+  members_.at(from).unreachable = ack.problem;
+  awaited_.erase(from);
+  if (awaited_.empty()) {
     FinishCommit();
   }
 }
@@ -135,6 +111,7 @@ void RunMachine::FinishCommit() {
     if (!member.unreachable.empty()) {
       problems.push_back(fmt::format("{} {}", Describe(member), member.unreachable));
     }
+    awaited_.insert(id);
   }
   if (!problems.empty()) {
     const size_t all = problems.size();
@@ -160,8 +137,8 @@ void RunMachine::JudgeCommit() {
   }
   const double limit = std::chrono::duration<double>(timing_.commit).count();
   std::vector<MemberId> silent;
-  for (const auto& [id, member] : members_) {
-    if (endpoint_known_ ? !member.acked : member.part->node_rank == 0) {
+  for (const MemberId id : awaited_) {
+    if (endpoint_known_ || members_.at(id).part->node_rank == 0) {
       silent.push_back(id);
     }
   }
@@ -169,7 +146,7 @@ void RunMachine::JudgeCommit() {
     const std::string text =
         fmt::format("no answer to epoch {} within {:.0f} s (limit of the commit)", epoch(), limit);
     Send(id, Refused{RefusalCode::kProtocol, kExitRendezvousTimeout, text}, text);
-    actions_.push_back({RunAction::Kind::kDrop, id, nullptr, text});
+    Drop(id, text);
     Leave(id, text);
     if (state_ == RunState::kClosed) {
       return;  // the silent one was the host's own node
@@ -180,6 +157,7 @@ void RunMachine::JudgeCommit() {
 /// Members that were told the old epoch forget it when they hear of the next one.
 void RunMachine::Reform(const std::string& why) {
   state_ = members_.empty() ? RunState::kOpen : RunState::kForming;
+  awaited_.clear();
   for (auto& [id, member] : members_) {
     member.part = nullptr;
   }
@@ -212,18 +190,18 @@ void RunMachine::On(MemberId from, const Ended& ended) {
   if (!endings_.emplace(ending.rank, ending).second) {
     return;  // told twice
   }
-  Note(fmt::format("{}{}", Who(ending), ending.stopped_by_us ? ", after we stopped it" : ""));
+  Note(fmt::format(
+      "{}{}", DescribeWho(ending), ending.stopped_by_us ? ", after we stopped it" : ""));
   if (!ending.succeeded() && state_ == RunState::kRunning) {
-    BeginStop({.reason = StopReason::kWorkerFailed, .text = Who(ending)});
+    BeginStop({.reason = StopReason::kWorkerFailed, .text = DescribeWho(ending)});
   }
 }
 
 void RunMachine::On(MemberId from, const Stopped& stopped) {
-  Member& member = members_.at(from);
-  if (!working() || stopped.epoch != epoch() || member.stopped) {
+  const Member& member = members_.at(from);
+  if (!working() || stopped.epoch != epoch() || awaited_.erase(from) == 0) {
     return;
   }
-  member.stopped = true;
   const int missing = member.part->local_size - CountEnded(member);
   if (state_ == RunState::kRunning && missing > 0) {
     BeginStop({.reason = StopReason::kWorkerFailed,
@@ -232,22 +210,18 @@ void RunMachine::On(MemberId from, const Stopped& stopped) {
                                    missing,
                                    member.part->local_size)});
   }
-  CloseWhenAllStopped();
+  EndWhenAllStopped();
 }
 
 void RunMachine::On(MemberId /*from*/, const Beat& /*beat*/) {}
 
-void RunMachine::On(MemberId from, const StopRequest& request) {
-  const std::string text =
-      request.order.text.empty() ? "a request without a reason" : request.order.text;
-  if (state_ == RunState::kRunning) {
-    BeginStop({request.order.reason, text, request.order.signal});
-  } else if (!working()) {  // no workers yet: nothing to stop, and nothing to wait for any more
-    RefuseAll(
-        RefusalCode::kClosed,
-        128 + request.order.signal,
-        fmt::format("{} ended the run before it started: {}", Describe(members_.at(from)), text));
+void RunMachine::On(MemberId /*from*/, const Progress& progress) {
+  if (!working() || progress.epoch != epoch()) {
+    return;
   }
+  const TrainingProgress known = progress_.value_or(TrainingProgress{});
+  progress_ = {std::max(known.step, progress.now.step),
+               std::max(known.checkpoint_step, progress.now.checkpoint_step)};
 }
 
 void RunMachine::On(MemberId from, const ControlAsk& ask) {
@@ -258,80 +232,6 @@ void RunMachine::On(MemberId from, const ControlAsk& ask) {
                             RunStateName(state_)));
   }
   SendAll(Control{ask.request}, fmt::format("asked by {}", Describe(members_.at(from))));
-}
-
-// ---- stopping
-
-/// A node whose workers are all accounted for may go; any other takes the run with it.
-void RunMachine::LeaveWhileWorking(Member& member, const std::string& why) {
-  member.gone = true;
-  const int missing = member.part->local_size - CountEnded(member);
-  const bool finished = member.stopped && missing == 0;
-  member.stopped = true;
-  const std::string text =
-      fmt::format("{} with {} running workers is lost: {}", Describe(member), missing, why);
-  if (finished) {
-    Note(fmt::format("{} is gone after its workers had ended: {}", Describe(member), why));
-  } else {
-    lost_.push_back(text);
-    Note(text);
-    if (state_ == RunState::kRunning) {
-      BeginStop({.reason = StopReason::kNodeLost, .text = text});
-    }
-  }
-  CloseWhenAllStopped();
-}
-
-void RunMachine::BeginStop(const StopOrder& order) {
-  state_ = RunState::kStopping;
-  stop_ = order;
-  SendAll(Stop{epoch(), order}, order.text);
-}
-
-void RunMachine::CloseWhenAllStopped() {
-  if (working() &&
-      std::ranges::all_of(members_, [](const auto& entry) { return entry.second.stopped; })) {
-    Close(DecideOutcome());
-  }
-}
-
-RunOutcome RunMachine::DecideOutcome() const {
-  std::vector<WorkerEnding> endings;
-  for (const auto& [rank, ending] : endings_) {
-    endings.push_back(ending);
-  }
-  FirstFailure first = ChooseFirstFailure(std::move(endings));
-  RunOutcome outcome;
-  outcome.failures = std::move(first.failures);
-  Bound(outcome.failures);
-  // S-14: what follows the loss of a node is its consequence; nobody saw how its own workers ended.
-  const bool node_is_the_cause = !lost_.empty() && (stop_->reason == StopReason::kNodeLost ||
-                                                    !first.root_cause || first.only_secondary);
-  if (!stop_) {
-    outcome.succeeded = true;
-    outcome.reason = fmt::format("all {} ranks exited 0", assignment_.world_size);
-  } else if (node_is_the_cause) {
-    outcome.exit_code = kExitRendezvousTimeout;
-    outcome.reason = lost_.front();
-  } else if (first.root_cause) {
-    outcome.exit_code = first.root_cause->job_exit_code();
-    outcome.reason = first.reason;
-    outcome.root_cause = std::move(first.root_cause);
-  } else if (stop_->reason == StopReason::kWorkerFailed) {
-    outcome.exit_code = kExitInternal;
-    outcome.reason = stop_->text;
-  } else {
-    outcome.exit_code = 128 + stop_->signal;
-    outcome.reason = fmt::format("stopped: {}", stop_->text);
-  }
-  return outcome;
-}
-
-void RunMachine::Close(RunOutcome outcome) {
-  state_ = RunState::kClosed;
-  outcome_ = std::move(outcome);
-  Note(fmt::format("closed: {}", outcome_->reason));
-  SendAll(Closed{*outcome_}, outcome_->reason);
 }
 
 }  // namespace lr::launcher

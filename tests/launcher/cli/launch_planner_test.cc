@@ -62,12 +62,18 @@ TEST(LaunchPlannerTest, NodeRankMustExist) {
               StatusIs(kInvalid, HasSubstr("from 0 to 1")));
 }
 
-TEST(LaunchPlannerTest, RestartsComeLater) {
-  EXPECT_THAT(PlanOf({"--max-restarts=0"}), IsOk());
-  EXPECT_THAT(PlanOf({"--max-restarts=3"}),
-              StatusIs(kInvalid, HasSubstr("--max-restarts=3: restarts come later")));
-  EXPECT_THAT(PlanOf({}, {{"PET_MAX_RESTARTS", "3"}}),
-              StatusIs(kInvalid, HasSubstr("PET_MAX_RESTARTS=3")));
+TEST(LaunchPlannerTest, RestartsAreCountedApartFromNodeLosses) {
+  const RestartRules none = PlanOf({})->policy.restarts;
+  EXPECT_EQ(none.max_restarts, 0);
+  EXPECT_FALSE(none.max_node_losses);
+  EXPECT_FALSE(none.always);
+  EXPECT_EQ(PlanOf({}, {{"PET_MAX_RESTARTS", "3"}})->policy.restarts.max_restarts, 3);
+  const RestartRules given =
+      PlanOf({"--max-restarts=2", "--max-node-losses=5", "--always-restart"})->policy.restarts;
+  EXPECT_EQ(given.max_restarts, 2);
+  EXPECT_EQ(given.max_node_losses, 5);
+  EXPECT_TRUE(given.always);
+  EXPECT_THAT(PlanOf({"--max-restarts=-1"}), StatusIs(kInvalid, HasSubstr("--max-restarts=-1")));
 }
 
 TEST(LaunchPlannerTest, ShutdownTimeoutHasTorchrunsPrecedence) {

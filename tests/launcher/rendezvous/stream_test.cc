@@ -97,6 +97,8 @@ class Node {
 
   void On(const BeatEcho& /*message*/) { ++echoes; }
 
+  void On(const Reforming& /*reforming*/) {}
+
   void On(const Closed& message) { closed = message.outcome; }
 
   std::unique_ptr<HostLink> link_;

@@ -68,6 +68,7 @@ std::vector<NodeMessage> NodeMessages() {
           Reserved{7, "10.0.0.4", 29501, "busy"},
           Ack{7, "no route"},
           Beat{1'700'000'000'000'000'000},
+          Progress{7, {41'233, 41'000}},
           Ended{7, FullEnding()},
           Stopped{7},
           StopRequest{{StopReason::kCancelled, "enough", 2}},
@@ -85,6 +86,9 @@ std::vector<HostMessage> HostMessages() {
   assignment.master_addr = "10.0.0.1";
   assignment.master_port = 29500;
   assignment.resume_from = "/ckpt";
+  assignment.restart_count = 1;
+  const RunOutcome outcome = {
+      false, 42, "rank 13 failed", FullEnding(), {FullEnding(), FullEnding()}, "restart 1 of 2"};
   return {Refused{RefusalCode::kUnreachable, 76, "why"},
           Waiting{"for you"},
           Reserve{7, "10.0.0.1"},
@@ -93,7 +97,8 @@ std::vector<HostMessage> HostMessages() {
           Stop{7, {StopReason::kNodeLost, "node 1 was lost", 15}},
           Control{{ControlRequest::Kind::kCheckpointAndStop, "r"}},
           BeatEcho{1, 2},
-          Closed{{false, 42, "rank 13 failed", FullEnding(), {FullEnding(), FullEnding()}}}};
+          Reforming{7, outcome},
+          Closed{outcome}};
 }
 
 TEST(WireTest, EveryMessageSurvivesTheWayThereAndBack) {
@@ -110,7 +115,7 @@ TEST(WireTest, PlainFieldsArriveAsTheyWere) {
   EXPECT_EQ(hello.identity.run_id, "run \xff");
   EXPECT_EQ(hello.identity.node_rank, 0);
   EXPECT_EQ(hello.identity.plan_digest, FullIdentity().plan_digest);
-  const auto ended = std::get<Ended>(*FromWire(ToWire(NodeMessage(NodeMessages()[4]))));
+  const auto ended = std::get<Ended>(*FromWire(ToWire(NodeMessage(NodeMessages()[5]))));
   EXPECT_EQ(ended.ending.message, FullEnding().message);
   EXPECT_EQ(ended.ending.last_lines, FullEnding().last_lines);
   const auto assign = std::get<Assign>(*FromWire(ToWire(HostMessage(HostMessages()[3]))));

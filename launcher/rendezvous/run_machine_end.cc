@@ -1,0 +1,143 @@
+/// RunMachine: stopping an epoch, and what follows: another one, or the end of the run.
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/contract/exit_codes.h"
+#include "launcher/rendezvous/epoch_outcome.h"
+#include "launcher/rendezvous/run_machine.h"
+
+namespace lr::launcher {
+
+// ---- stopping
+
+void RunMachine::On(MemberId from, const StopRequest& request) {
+  const std::string text =
+      request.order.text.empty() ? "a request without a reason" : request.order.text;
+  if (!working()) {  // no workers: nothing to stop, and nothing to wait for any more
+    return RefuseAll(
+        RefusalCode::kClosed,
+        128 + request.order.signal,
+        fmt::format("{} ended the run before it started: {}", Describe(members_.at(from)), text));
+  }
+  final_ = true;
+  if (state_ == RunState::kRunning) {
+    BeginStop({request.order.reason, text, request.order.signal});
+  }
+}
+
+/// A node whose workers are all accounted for may go; any other takes the epoch with it.
+void RunMachine::LeaveWhileWorking(MemberId id, const std::string& why) {
+  Member& member = members_.at(id);
+  member.gone = true;
+  final_ = final_ || member.local;  // with it goes the rendezvous
+  const int missing = member.part->local_size - CountEnded(member);
+  const bool stopped = awaited_.erase(id) == 0;
+  const std::string text =
+      fmt::format("{} with {} running workers is lost: {}", Describe(member), missing, why);
+  if (stopped && missing == 0) {
+    Note(fmt::format("{} is gone after its workers had ended: {}", Describe(member), why));
+  } else {
+    lost_.push_back(text);
+    Note(text);
+    if (state_ == RunState::kRunning) {
+      BeginStop({.reason = StopReason::kNodeLost, .text = text});
+    }
+  }
+  EndWhenAllStopped();
+}
+
+void RunMachine::BeginStop(const StopOrder& order) {
+  state_ = RunState::kStopping;
+  stop_ = order;
+  stop_deadline_ = now_ + timing_.stop;
+  SendAll(Stop{epoch(), order}, order.text);
+}
+
+/// A node that never reports an empty process set is lost, so that the others can go on. The host's
+/// own node cannot be: without it there is no run.
+void RunMachine::JudgeStop() {
+  if (state_ != RunState::kStopping || now_ < stop_deadline_) {
+    return;
+  }
+  const std::set<MemberId> late = awaited_;
+  for (const MemberId id : late) {
+    if (working() && !members_.at(id).local) {
+      const std::string why = fmt::format("its workers are not gone {:.0f} s after the stop",
+                                          std::chrono::duration<double>(timing_.stop).count());
+      Drop(id, why);
+      Leave(id, why);
+    }
+  }
+}
+
+// ---- what follows
+
+void RunMachine::EndWhenAllStopped() {
+  if (!working() || !awaited_.empty()) {
+    return;
+  }
+  RunOutcome outcome = DecideOutcome(
+      {.endings = endings_, .stop = stop_, .lost = lost_, .world_size = assignment_.world_size});
+  if (outcome.succeeded || final_) {  // S-33: nothing restarts a finished run
+    return Close(std::move(outcome));
+  }
+  const EpochEnd end = DescribeEnd(outcome);
+  const double uniform = std::uniform_real_distribution<double>(0.0, 1.0)(random_);
+  const RestartDecision next = DecideRestart(end, history_, rules_.policy.restarts, uniform);
+  history_ = Remember(std::move(history_), end, next);
+  outcome.next = next.reason;
+  outcome.exit_code = next.exit_code.value_or(outcome.exit_code);
+  if (next.again) {
+    return FormAgain(std::move(outcome), next);
+  }
+  Close(std::move(outcome));
+}
+
+EpochEnd RunMachine::DescribeEnd(const RunOutcome& outcome) const {
+  int left = 0;
+  for (const auto& [id, member] : members_) {
+    left += member.gone ? 0 : 1;
+  }
+  return {.kind = outcome.root_cause || lost_.empty() ? EpochEndKind::kWorkerFailed
+                                                      : EpochEndKind::kNodeLost,
+          .root_cause = outcome.root_cause,
+          .progress = progress_,
+          .ran_for = now_ - running_since_,
+          .nodes_lost = static_cast<int>(lost_.size()),
+          .nodes_left = left,
+          .min_nodes = rules_.nodes};
+}
+
+void RunMachine::FormAgain(RunOutcome ended, const RestartDecision& next) {
+  const std::string text = fmt::format("epoch {}: {}; {}", epoch(), ended.reason, next.reason);
+  Note(text);
+  SendAll(Reforming{epoch(), std::move(ended)}, text);
+  std::erase_if(members_, [](const auto& entry) { return entry.second.gone; });
+  for (auto& [id, member] : members_) {
+    member.last_rank = member.part->node_rank;
+    member.part = nullptr;
+  }
+  ++assignment_.attempt;
+  assignment_.restart_count += next.counts ? 1 : 0;
+  endings_.clear();
+  progress_.reset();
+  stop_.reset();
+  lost_.clear();
+  state_ = RunState::kForming;
+  forming_since_ = now_;
+  form_after_ = now_ + next.delay;
+  next_waiting_line_ = now_ + timing_.waiting_line;
+  JudgeForming();
+}
+
+void RunMachine::Close(RunOutcome outcome) {
+  state_ = RunState::kClosed;
+  outcome_ = std::move(outcome);
+  Note(fmt::format(
+      "closed: {}{}", outcome_->reason, outcome_->next.empty() ? "" : "; " + outcome_->next));
+  SendAll(Closed{*outcome_}, outcome_->reason);
+}
+
+}  // namespace lr::launcher
