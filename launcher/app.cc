@@ -97,7 +97,8 @@ Status App::Join() {
                                     .control_port = plan_.endpoint.control_port,
                                     .worker_port_explicit = plan_.endpoint.worker_port_explicit,
                                     .join_timeout = plan_.endpoint.join_timeout,
-                                    .policy = plan_.policy};
+                                    .policy = plan_.policy,
+                                    .native = plan_.program.native};
   LR_ASSIGN(membership_, doors_.join(loop_, std::move(identity), endpoint, MembershipEvents()));
   return {};
 }

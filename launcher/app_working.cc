@@ -39,10 +39,13 @@ void App::OnProgress(const WorkerProgress& now) {
 
 void App::OnWorkerEnded(const WorkerEnding& ending) {
   WorkerEnding reported = ending;
-  if (service_ && reported.message.empty()) {
+  if (service_) {
     const auto progress = service_->progress().find(ending.rank);
     if (progress != service_->progress().end()) {
-      reported.message = progress->second.failure;
+      reported.stopped_early = ending.succeeded() && progress->second.goodbye == "stopped";
+      if (reported.message.empty()) {
+        reported.message = progress->second.failure;
+      }
     }
   }
   report_->Ended(reported);
@@ -97,7 +100,9 @@ void App::OnWorkersGone(const std::vector<ProcessInfo>& leftover) {
 /// The run goes on without this epoch's workers: everything of theirs is forgotten.
 void App::OnReforming(const RunOutcome& ended) {
   console_.Say(DecideExit(ended, Context(), plan_.fold_exit_code).text);
-  report_->Reforming(ended);
+  if (report_) {
+    report_->Reforming(ended);
+  }
   group_.reset();
   assignment_.reset();
   if (service_) {

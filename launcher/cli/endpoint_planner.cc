@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
 #include "common/base/text.h"
@@ -72,10 +73,18 @@ Status CheckBackend(const CommandLine& line) {
   return CheckWord(backend, line.spelled(Option::kRdzvBackend), {"static", "c10d"});
 }
 
+/// Keys of --rdzv-conf that are times of ours.
+std::map<std::string, std::chrono::seconds*> TimesOf(RendezvousPlan& plan) {
+  return {{"join_timeout", &plan.endpoint.join_timeout},
+          {"last_call_timeout", &plan.times.last_call},
+          {"reform_last_call_timeout", &plan.times.reform_last_call},
+          {"lost_timeout", &plan.times.lost},
+          {"host_lost_timeout", &plan.times.host_lost}};
+}
+
 /// --rdzv-conf: what changes our behaviour is read, what cannot is said, unknown keys are mistakes.
 Status ApplyConf(const CommandLine& line, RendezvousPlan& plan) {
-  static const std::vector<std::string> kWithoutEffect = {"last_call_timeout",
-                                                          "close_timeout",
+  static const std::vector<std::string> kWithoutEffect = {"close_timeout",
                                                           "heartbeat_timeout",
                                                           "keep_alive_interval",
                                                           "keep_alive_max_attempt",
@@ -83,13 +92,19 @@ Status ApplyConf(const CommandLine& line, RendezvousPlan& plan) {
                                                           "cas_backoff_max_seconds",
                                                           "store_type",
                                                           "use_libuv"};
+  const std::map<std::string, std::chrono::seconds*> times = TimesOf(plan);
+  constexpr int kLongest = 86'400;
   const std::string spelled = line.spelled(Option::kRdzvConf);
   LR_ASSIGN(const auto pairs, ReadKeyValues(line.text(Option::kRdzvConf), spelled));
   for (const auto& [key, value] : pairs) {
-    if (key == "join_timeout" || (key == "timeout" && !pairs.contains("join_timeout"))) {
+    const auto time = times.find(key == "timeout" ? "join_timeout" : key);
+    if (key == "timeout" && pairs.contains("join_timeout")) {
+      continue;  // the older name of the same thing
+    }
+    if (time != times.end()) {
       LR_ASSIGN(const int seconds,
-                ReadWhole(value, fmt::format("{} ({})", spelled, key), 1, 86'400));
-      plan.endpoint.join_timeout = std::chrono::seconds(seconds);
+                ReadWhole(value, fmt::format("{} ({})", spelled, key), 1, kLongest));
+      *time->second = std::chrono::seconds(seconds);
     } else if (key == "is_host") {
       return InvalidArgument(
           "{}: is_host is not in this version; the node that owns the endpoint's address is the "
@@ -97,9 +112,12 @@ Status ApplyConf(const CommandLine& line, RendezvousPlan& plan) {
           spelled);
     } else if (std::ranges::find(kWithoutEffect, key) != kWithoutEffect.end()) {
       plan.notes.push_back(fmt::format("{}: {} has no effect here", spelled, key));
-    } else if (key != "timeout") {
+    } else {
       std::vector<std::string> known = kWithoutEffect;
-      known.insert(known.end(), {"join_timeout", "timeout"});
+      known.emplace_back("timeout");
+      for (const auto& [name, unused] : times) {
+        known.push_back(name);
+      }
       const std::optional<std::string> nearest = NearestName(key, known);
       return InvalidArgument(
           "{}: unknown key {}{}", spelled, key, nearest ? ", did you mean " + *nearest + "?" : "");
@@ -184,12 +202,19 @@ Status CheckNodeRange(
                            line.spelled(Option::kNnodes),
                            max_nodes);
   }
+  if (line.has(Option::kSpares) && is_static) {
+    return InvalidArgument("{}: with the static backend ranks belong to nodes; use c10d",
+                           line.spelled(Option::kSpares));
+  }
+  if (line.has(Option::kGrow) && (is_static || min_nodes == max_nodes)) {
+    return InvalidArgument("{}: only a run with --nnodes=MIN:MAX and c10d can grow",
+                           line.spelled(Option::kGrow));
+  }
   if (min_nodes == max_nodes) {
     return {};
   }
   if (!is_static) {
-    return InvalidArgument("{}: elastic runs come later; give a fixed number of nodes",
-                           line.spelled(Option::kNnodes));
+    return {};
   }
   plan.notes.push_back(fmt::format("{}: the static backend waits for exactly {} nodes",
                                    line.spelled(Option::kNnodes),

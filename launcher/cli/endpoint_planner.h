@@ -14,6 +14,7 @@ namespace lr::launcher {
 
 struct RendezvousPlan {
   EndpointPlan endpoint;
+  RunPolicy times;  ///< of --rdzv-conf; the rest is planned elsewhere
   std::string run_id;
   std::vector<std::string> notes;
 };

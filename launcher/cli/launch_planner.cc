@@ -36,6 +36,10 @@ Status PlanEndpoint(const CommandLine& line, const PlanningFacts& facts, LaunchP
       RendezvousPlan rendezvous,
       PlanRendezvous(line, plan.min_nodes, plan.max_nodes, facts.environment, facts.random_id));
   plan.endpoint = rendezvous.endpoint;
+  plan.policy = rendezvous.times;
+  if (line.text(Option::kRdzvBackend) == "static") {
+    plan.min_nodes = plan.max_nodes;
+  }
   plan.run_id = rendezvous.run_id;
   plan.notes.insert(plan.notes.end(), rendezvous.notes.begin(), rendezvous.notes.end());
   plan.local_addr = line.text(Option::kLocalAddr);
@@ -67,7 +71,7 @@ Status PlanStopping(const CommandLine& line, const PlanningFacts& facts, LaunchP
   return {};
 }
 
-/// Restarts, and what becomes of lost nodes.
+/// Restarts, lost nodes, and nodes beyond those at work.
 Status PlanPolicy(const CommandLine& line, LaunchPlan& plan) {
   constexpr int kMost = 1'000'000;
   RestartRules& restarts = plan.policy.restarts;
@@ -81,6 +85,14 @@ Status PlanPolicy(const CommandLine& line, LaunchPlan& plan) {
             line.text(Option::kMaxNodeLosses), line.spelled(Option::kMaxNodeLosses), 0, kMost));
   }
   restarts.always = line.flag(Option::kAlwaysRestart);
+  const std::string grow = line.text(Option::kGrow);
+  LR_TRY(CheckWord(grow, line.spelled(Option::kGrow), {"at-checkpoint", "immediate", "never"}));
+  for (const GrowRule rule : {GrowRule::kAtCheckpoint, GrowRule::kImmediate, GrowRule::kNever}) {
+    plan.policy.grow = grow == GrowRuleName(rule) ? rule : plan.policy.grow;
+  }
+  LR_ASSIGN(plan.policy.spares,
+            ReadWhole(line.text(Option::kSpares), line.spelled(Option::kSpares), 0, 16'384));
+  plan.policy.stop_limit = plan.shutdown_timeout + std::chrono::seconds(60);
   return {};
 }
 

@@ -27,6 +27,8 @@ enum class Option {
   kMaxRestarts,
   kMaxNodeLosses,
   kAlwaysRestart,
+  kGrow,
+  kSpares,
   kMonitorInterval,
   kStartMethod,
   kShutdownTimeout,

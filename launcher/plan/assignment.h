@@ -43,6 +43,7 @@ struct WorkerEnding {
   int signal = 0;
   bool core_dumped = false;
   bool stopped_by_us = false;  ///< we had sent it a signal before it ended
+  bool stopped_early = false;  ///< a native worker ended well, on request, before its last step
   int64_t start_unix_ns = 0;
   int64_t end_unix_ns = 0;
   std::string error_file;
@@ -62,7 +63,7 @@ struct TrainingProgress {
 };
 
 /// Why everybody stops.
-enum class StopReason { kWorkerFailed, kNodeLost, kHostLost, kSignal, kCancelled };
+enum class StopReason { kWorkerFailed, kNodeLost, kHostLost, kSignal, kCancelled, kMembership };
 
 /// How a run, or one epoch of it, ended; the same on every node.
 struct RunOutcome {

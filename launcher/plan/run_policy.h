@@ -4,7 +4,9 @@
 /// those that people would want equal (plan_digest.h).
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
+#include <string_view>
 
 namespace lr::launcher {
 
@@ -15,8 +17,25 @@ struct RestartRules {
   bool always = false;                 ///< --always-restart: also when it promises nothing
 };
 
+/// when a node that comes while workers run becomes a member. Programs that are not ours
+/// cannot be asked for a checkpoint: kAtCheckpoint stops them at once, as torchrun does.
+enum class GrowRule { kAtCheckpoint, kImmediate, kNever };
+
+/// As --grow spells it.
+constexpr std::string_view GrowRuleName(GrowRule rule) {
+  constexpr std::string_view kNames[] = {"at-checkpoint", "immediate", "never"};
+  return kNames[static_cast<size_t>(rule)];
+}
+
 struct RunPolicy {
-  RestartRules restarts;
+  RestartRules restarts = {};
+  GrowRule grow = GrowRule::kAtCheckpoint;
+  int spares = 0;                      ///< of a run of fixed size: nodes beyond it that may wait
+  std::chrono::seconds last_call{30};  ///< for more nodes once the minimum is here
+  std::chrono::seconds reform_last_call{5};      ///< the same when a later epoch is formed
+  std::chrono::seconds lost{15};                 ///< silence of a node
+  std::chrono::seconds host_lost{60};            ///< silence of the host
+  std::chrono::milliseconds stop_limit{90'000};  ///< from a stop to a node without workers
 };
 
 }  // namespace lr::launcher

@@ -23,6 +23,12 @@ void Bound(std::vector<WorkerEnding>& failures) {
   }
 }
 
+bool StoppedForGrowth(const EpochFacts& facts) {
+  return !facts.stop && facts.growing && std::ranges::any_of(facts.endings, [](const auto& entry) {
+    return entry.second.stopped_early;
+  });
+}
+
 }  // namespace
 
 std::string DescribeWho(const WorkerEnding& ending) {
@@ -46,9 +52,15 @@ RunOutcome DecideOutcome(const EpochFacts& facts) {
   // S-14: what follows the loss of a node is its consequence; nobody saw how its own workers ended.
   const bool node_is_the_cause = !facts.lost.empty() && (stop->reason == StopReason::kNodeLost ||
                                                          !first.root_cause || first.only_secondary);
-  if (!stop) {
+  if (StoppedForGrowth(facts)) {
+    outcome.reason = "the workers stopped at a checkpoint, for more nodes";
+  } else if (!stop) {
     outcome.succeeded = true;
     outcome.reason = fmt::format("all {} ranks exited 0", facts.world_size);
+  } else if (stop->reason == StopReason::kMembership) {  // what failed on the way follows from it
+    outcome.exit_code = 128 + stop->signal;
+    outcome.reason = fmt::format("stopped: {}", stop->text);
+    outcome.failures.clear();
   } else if (node_is_the_cause) {
     outcome.exit_code = kExitRendezvousTimeout;
     outcome.reason = facts.lost.front();

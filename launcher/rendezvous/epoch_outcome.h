@@ -18,6 +18,7 @@ struct EpochFacts {
   const std::optional<StopOrder>& stop;        ///< nullopt: all ended by themselves
   const std::vector<std::string>& lost;        ///< nodes lost while workers ran, with the reason
   int world_size = 0;
+  bool growing = false;  ///< the workers were asked to stop at a checkpoint for newcomers
 };
 
 RunOutcome DecideOutcome(const EpochFacts& facts);

@@ -28,7 +28,8 @@ struct RendezvousEndpoint {
       0;  ///< 0: derived (static: worker_port + 1 … + 8, R-3; c10d: the endpoint's port)
   bool worker_port_explicit = false;
   std::chrono::seconds join_timeout{600};
-  RunPolicy policy;
+  RunPolicy policy = {};
+  bool native = false;  ///< the workers speak worker.proto
 };
 
 class Membership {

@@ -93,6 +93,7 @@ enum class RefusalCode {
   kUnreachable,
   kHostLeft,
   kProtocol,
+  kExcluded,
 };
 
 struct Refused {
@@ -104,6 +105,7 @@ struct Refused {
 /// Who is here and who is missing.
 struct Waiting {
   std::string text;
+  bool spare = false;  ///< the run goes on without this node, which may wait for as long as it does
 };
 
 /// To rank 0's node alone: hold a port for the workers' store.

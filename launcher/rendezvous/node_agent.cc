@@ -8,7 +8,6 @@
 #include <spdlog/spdlog.h>
 
 #include "common/contract/exit_codes.h"
-#include "launcher/plan/first_failure.h"
 #include "launcher/rendezvous/endpoint_choice.h"
 
 namespace lr::launcher {
@@ -17,11 +16,9 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kBeat{1};
-constexpr std::chrono::seconds kHostLost{60};
 constexpr std::chrono::seconds kWaitingLine{30};
 constexpr std::chrono::seconds kHostSpeaksFirst{
     1};  ///< its time-out names everybody who is missing
-constexpr std::chrono::milliseconds kRejoin{200};
 constexpr std::chrono::seconds kProbeLimit{3};
 
 int64_t UnixNanoseconds() {
@@ -60,6 +57,9 @@ void NodeAgent::OpenLink() {
   events.message = [this](const HostMessage& message) {
     heard_ = steady_clock::now();
     if (phase_ != Phase::kOver) {
+      if (looking_again_ && !std::holds_alternative<Refused>(message)) {
+        BackInTheRun();
+      }
       std::visit([this](const auto& body) { On(body); }, message);
     }
   };
@@ -71,20 +71,31 @@ void NodeAgent::OpenLink() {
     }
   };
   heard_ = steady_clock::now();
-  link_ = make_link_(std::move(events));
+  link_ = make_link_(std::move(events), has_run_);
   link_->Send(Hello{identity_, kProtocolVersion, "", false});
 }
 
 // ---- what the host says
 
 void NodeAgent::On(const Refused& refused) {
+  if (looking_again_) {
+    return FinishWithoutHost("; " + refused.text);
+  }
   GiveUp(refused.exit_code, refused.text);
 }
 
 void NodeAgent::On(const Waiting& waiting) {
+  if (phase_ != Phase::kJoining && phase_ != Phase::kAssigned) {
+    return;
+  }
   phase_ = Phase::kJoining;
   holder_.reset();
   last_waiting_ = waiting.text;
+  if (waiting.spare) {
+    has_run_ = true;
+    join_timer_.cancel();
+    said_waiting_.reset();
+  }
   SayWaiting(waiting.text);
 }
 
@@ -216,12 +227,7 @@ void NodeAgent::ReportStopped(int64_t epoch) {
     return;
   }
   if (host_lost_) {
-    boost::asio::post(loop_, [this, alive = std::weak_ptr(alive_)] {
-      if (!alive.expired()) {
-        HostLost(*host_lost_);
-      }
-    });
-    return;
+    return LookAgain();
   }
   link_->Send(Stopped{epoch});
 }
@@ -255,47 +261,6 @@ void NodeAgent::Leave(const std::string& reason) {
 
 void NodeAgent::ReleaseWorkerPort() {
   holder_.reset();
-}
-
-// ---- the host is gone
-
-void NodeAgent::OnLost(const std::string& why) {
-  if (phase_ == Phase::kOver) {
-    return;
-  }
-  if (has_run_) {
-    return HostLost(why);
-  }
-  phase_ = Phase::kJoining;
-  last_waiting_ = fmt::format("the host of the rendezvous is gone ({}); looking for it again", why);
-  SayWaiting(last_waiting_);
-  retry_timer_.expires_after(kRejoin);
-  retry_timer_.async_wait(
-      [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
-        if (!error && !alive.expired() && phase_ == Phase::kJoining) {
-          OpenLink();
-        }
-      });
-}
-
-/// No host, no run: stop the workers if there are any, and end once they are gone.
-void NodeAgent::HostLost(const std::string& why) {
-  const bool first = !host_lost_;
-  host_lost_ = why;
-  const std::string text =
-      fmt::format("the host of the rendezvous at {} is lost: {}", endpoint_.host, why);
-  if (stopped_ || phase_ == Phase::kJoining || phase_ == Phase::kAssigned) {
-    FirstFailure failure = ChooseFirstFailure(endings_);
-    return Finish({false,
-                   kExitRendezvousTimeout,
-                   text,
-                   std::move(failure.root_cause),
-                   std::move(failure.failures),
-                   ""});
-  }
-  if (first && std::exchange(phase_, Phase::kStopping) == Phase::kRunning) {
-    events_.stop({StopReason::kHostLost, text, 15});
-  }
 }
 
 // ---- time
@@ -343,15 +308,18 @@ void NodeAgent::StartBeating() {
   beat_timer_.expires_after(kBeat);
   beat_timer_.async_wait(
       [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
-        if (error || alive.expired() || phase_ == Phase::kOver || host_lost_) {
+        if (error || alive.expired() || phase_ == Phase::kOver) {
           return;
         }
         StartBeating();
-        if (steady_clock::now() - heard_ < kHostLost) {
+        if (host_lost_) {
+          return;
+        }
+        if (steady_clock::now() - heard_ < endpoint_.policy.host_lost) {
           link_->Send(Beat{UnixNanoseconds()});
           TellProgress();
-        } else if (phase_ == Phase::kRunning || phase_ == Phase::kStopping) {
-          HostLost(fmt::format("silent for more than {} s", kHostLost.count()));
+        } else if (has_run_) {
+          HostLost(fmt::format("silent for more than {} s", endpoint_.policy.host_lost.count()));
         }
       });
 }

@@ -24,7 +24,8 @@
 namespace lr::launcher {
 
 /// Makes the stream to the host; called again when it broke before the start.
-using LinkMaker = std::function<std::unique_ptr<HostLink>(HostLink::Events)>;
+/// `again`: after an epoch ran.
+using LinkMaker = std::function<std::unique_ptr<HostLink>(HostLink::Events, bool again)>;
 
 class NodeAgent : public Membership {
  public:
@@ -61,6 +62,9 @@ class NodeAgent : public Membership {
 
   void OnLost(const std::string& why);
   void HostLost(const std::string& why);
+  void LookAgain();
+  void BackInTheRun();
+  void FinishWithoutHost(const std::string& more);
   void SayWaiting(const std::string& text);
   void StartJoinClock();
   void StartBeating();
@@ -86,9 +90,10 @@ class NodeAgent : public Membership {
   TrainingProgress progress_;  ///< of this node's workers in this epoch
   bool progress_told_ = true;
   std::vector<WorkerEnding> endings_;
-  bool has_run_ = false;                  ///< an epoch ran: the host is not looked for again
+  bool has_run_ = false;                  ///< an epoch of the run ran: its host is not replaced
   bool stopped_ = false;                  ///< all workers of the epoch are gone
   std::optional<std::string> host_lost_;  ///< why, once it is
+  bool looking_again_ = false;            ///< for the host that was lost
   std::string last_waiting_;
   std::optional<std::chrono::steady_clock::time_point> said_waiting_;
   std::chrono::steady_clock::time_point heard_{};

@@ -155,6 +155,16 @@ void RunMachine::SendAll(HostMessage message, const std::string& reason) {
   }
 }
 
+/// To those that have a part in the epoch.
+void RunMachine::SendMembers(HostMessage message, const std::string& reason) {
+  const auto shared = std::make_shared<const HostMessage>(std::move(message));
+  for (const auto& [id, member] : members_) {
+    if (!member.gone && member.part != nullptr) {
+      actions_.push_back({RunAction::Kind::kSend, id, shared, reason});
+    }
+  }
+}
+
 void RunMachine::Drop(MemberId member, std::string reason) {
   actions_.push_back({RunAction::Kind::kDrop, member, nullptr, std::move(reason)});
 }

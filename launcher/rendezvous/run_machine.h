@@ -27,6 +27,7 @@
 #include "launcher/plan/restart_policy.h"
 #include "launcher/rendezvous/join_check.h"
 #include "launcher/rendezvous/messages.h"
+#include "launcher/rendezvous/node_health.h"
 
 namespace lr::launcher {
 
@@ -95,10 +96,12 @@ class RunMachine {
     Instant last_heard{0};
     bool suspect = false;
     std::optional<int> last_rank;  ///< node rank in the epoch that ran last
+    bool returning = false;        ///< from a host that was lost in that epoch
     // Of the current epoch:
-    bool gone = false;  ///< lost or left; kept for the names in texts
+    bool gone = false;       ///< lost or left; kept for the names in texts
+    int leaving_signal = 0;  ///< its launcher got a signal: it leaves, the run goes on
     std::string unreachable;
-    const NodeAssignment* part = nullptr;  ///< in assignment_.nodes
+    const NodeAssignment* part = nullptr;  ///< in assignment_.nodes; nullptr: a spare
   };
 
   void On(MemberId from, const Hello& hello);
@@ -115,7 +118,10 @@ class RunMachine {
   // run_machine_join.cc: joining, waiting, leaving before workers run
   void RefuseJoin(MemberId from, const NodeIdentity& node, Refused refused);
   std::optional<Refused> CheckHello(const Hello& hello) const;
+  void Admit(MemberId from, const Hello& hello);
+  void DropTwin(const std::string& node_id);
   void JudgeForming();
+  std::string WhyComplete() const;
   void JudgeJoin();
   void Leave(MemberId id, const std::string& why);
   void RefuseAll(RefusalCode code, int exit_code, const std::string& text);
@@ -123,7 +129,10 @@ class RunMachine {
   std::string MissingRanks() const;
 
   // run_machine_epoch.cc: committing and running
-  void StartCommit();
+  void StartCommit(const std::string& why);
+  std::vector<MemberId> ChooseMembers();
+  void AssignRanks(const std::vector<Member*>& members, const std::vector<size_t>& order);
+  void OfferGrowth();
   void FinishCommit();
   void JudgeCommit();
   void Reform(const std::string& why);
@@ -136,8 +145,12 @@ class RunMachine {
   void JudgeStop();
   void EndWhenAllStopped();
   EpochEnd DescribeEnd(const RunOutcome& outcome) const;
+  bool MayLeave(const Member& member, const StopOrder& order) const;
+  void LetGo(MemberId id, int signal, const std::string& why);
   void FormAgain(RunOutcome ended, const RestartDecision& next);
   void Close(RunOutcome outcome);
+
+  bool elastic() const { return rules_.min_nodes < rules_.max_nodes; }
 
   bool working() const { return state_ == RunState::kRunning || state_ == RunState::kStopping; }
 
@@ -146,6 +159,7 @@ class RunMachine {
   void JudgeSilence();
   void Send(MemberId to, HostMessage message, std::string reason);
   void SendAll(HostMessage message, const std::string& reason);
+  void SendMembers(HostMessage message, const std::string& reason);
   void Drop(MemberId member, std::string reason);
   void Note(std::string reason);
   RunActions TakeActions();
@@ -155,8 +169,9 @@ class RunMachine {
   RunState state_ = RunState::kOpen;
   Instant now_{0};
   Instant last_tick_;
-  Instant forming_since_;  ///< begin of the join clock
-  Instant form_after_{0};  ///< the pause before a restart
+  Instant forming_since_;             ///< begin of the join clock
+  Instant form_after_{0};             ///< the pause before a restart
+  std::optional<Instant> call_ends_;  ///< the last call for more nodes, once the minimum is here
   Instant commit_deadline_{0};
   Instant stop_deadline_{0};
   Instant next_waiting_line_{0};
@@ -170,7 +185,11 @@ class RunMachine {
   std::map<int, WorkerEnding> endings_;  ///< by rank, of the current epoch
   std::optional<TrainingProgress> progress_;
   std::optional<StopOrder> stop_;
-  bool final_ = false;             ///< a person or scheduler ended the run: nothing restarts it
+  bool final_ = false;            ///< a person or scheduler ended the run: nothing restarts it
+  bool growing_ = false;          ///< the workers were asked to stop at a checkpoint for newcomers
+  bool ending_ = false;           ///< somebody asked for a checkpoint and the end
+  std::set<std::string> missed_;  ///< hosts lost in the last epoch, welcome back before spares
+  NodeHealth health_;
   std::vector<std::string> lost_;  ///< nodes lost while workers ran, with the reason
   RestartHistory history_;
   std::minstd_rand random_;  ///< for the jitter of the pauses

@@ -15,10 +15,36 @@ namespace lr::launcher {
 
 // ---- committing
 
-void RunMachine::StartCommit() {
+/// At most the maximum: members of the epoch before first, then those that come back, then by
+/// arrival. Excluded hosts only where the minimum needs them, and then aloud (S-44).
+std::vector<MemberId> RunMachine::ChooseMembers() {
+  std::vector<MemberId> ids;
+  std::vector<MemberId> excluded;
+  for (const auto& [id, member] : members_) {
+    const bool fit = !health_.WhyExcluded(member.identity.host_name, now_);
+    (fit ? ids : excluded).push_back(id);
+  }
+  for (const MemberId id : excluded) {
+    if (static_cast<int>(ids.size()) < rules_.min_nodes) {
+      ids.push_back(id);
+      Note(fmt::format("{} takes part although it failed twice: there are no others",
+                       Describe(members_.at(id))));
+    }
+  }
+  std::ranges::stable_sort(ids, {}, [&](MemberId id) {
+    const Member& member = members_.at(id);
+    const int standing = member.last_rank ? 0 : member.returning ? 1 : 2;
+    return std::pair(standing, member.join_order);
+  });
+  ids.resize(std::min(ids.size(), static_cast<size_t>(rules_.max_nodes)));
+  return ids;
+}
+
+void RunMachine::StartCommit(const std::string& why) {
   std::vector<Member*> members;
   std::vector<OrderCandidate> candidates;
-  for (auto& [id, member] : members_) {
+  for (const MemberId id : ChooseMembers()) {
+    Member& member = members_.at(id);
     members.push_back(&member);
     candidates.push_back({.node_rank = member.identity.node_rank,
                           .serves = member.local,
@@ -32,11 +58,31 @@ void RunMachine::StartCommit() {
     Note(order.warning);
     SendAll(Waiting{fmt::format("warning: {}", order.warning)}, order.reason);
   }
+  AssignRanks(members, order.order);
+  state_ = RunState::kCommitting;
+  endpoint_known_ = false;
+  commit_deadline_ = now_ + timing_.commit;
+  Note(fmt::format("epoch {}: {} nodes, {} ranks, ordered by {}",
+                   epoch(),
+                   assignment_.nodes.size(),
+                   assignment_.world_size,
+                   order.reason));
+  for (const auto& [id, member] : members_) {
+    if (member.part == nullptr) {
+      Send(id, Waiting{"a spare: the epoch is complete without this node", true}, why);
+    } else if (member.part->node_rank == 0) {
+      Send(id, Reserve{epoch(), member.address}, why);
+    }
+  }
+}
+
+void RunMachine::AssignRanks(const std::vector<Member*>& members,
+                             const std::vector<size_t>& order) {
   ++assignment_.epoch;
   assignment_.nodes.clear();
   assignment_.nodes.reserve(members.size());
   assignment_.world_size = 0;
-  for (const size_t index : order.order) {
+  for (const size_t index : order) {
     Member& member = *members[index];
     member.unreachable.clear();
     assignment_.nodes.push_back({.node_id = member.identity.node_id,
@@ -50,19 +96,6 @@ void RunMachine::StartCommit() {
     member.part = &assignment_.nodes.back();
     assignment_.world_size += member.identity.local_size;
   }
-  state_ = RunState::kCommitting;
-  endpoint_known_ = false;
-  commit_deadline_ = now_ + timing_.commit;
-  Note(fmt::format("epoch {}: {} nodes, {} ranks, ordered by {}",
-                   epoch(),
-                   assignment_.nodes.size(),
-                   assignment_.world_size,
-                   order.reason));
-  for (const auto& [id, member] : members_) {
-    if (member.part->node_rank == 0) {
-      Send(id, Reserve{epoch(), member.address}, "all nodes are here");
-    }
-  }
 }
 
 const RunMachine::Member* RunMachine::rank_zero() const {
@@ -75,7 +108,7 @@ const RunMachine::Member* RunMachine::rank_zero() const {
 void RunMachine::On(MemberId from, const Reserved& reserved) {
   Member& member = members_.at(from);
   if (state_ != RunState::kCommitting || reserved.epoch != epoch() || endpoint_known_ ||
-      member.part->node_rank != 0) {
+      member.part == nullptr || member.part->node_rank != 0) {
     return;
   }
   if (!reserved.problem.empty()) {
@@ -89,16 +122,16 @@ void RunMachine::On(MemberId from, const Reserved& reserved) {
   assignment_.master_port = reserved.port;
   assignment_.nodes.front().address = reserved.address;
   commit_deadline_ = now_ + timing_.commit;
-  SendAll(Assign{assignment_},
-          fmt::format("rank 0 will be at {} port {}", reserved.address, reserved.port));
+  SendMembers(Assign{assignment_},
+              fmt::format("rank 0 will be at {} port {}", reserved.address, reserved.port));
 }
 
 void RunMachine::On(MemberId from, const Ack& ack) {
-  if (state_ != RunState::kCommitting || !endpoint_known_ || ack.epoch != epoch()) {
+  if (state_ != RunState::kCommitting || !endpoint_known_ || ack.epoch != epoch() ||
+      awaited_.erase(from) == 0) {
     return;
   }
   members_.at(from).unreachable = ack.problem;
-  awaited_.erase(from);
   if (awaited_.empty()) {
     FinishCommit();
   }
@@ -111,7 +144,9 @@ void RunMachine::FinishCommit() {
     if (!member.unreachable.empty()) {
       problems.push_back(fmt::format("{} {}", Describe(member), member.unreachable));
     }
-    awaited_.insert(id);
+    if (member.part != nullptr) {
+      awaited_.insert(id);
+    }
   }
   if (!problems.empty()) {
     const size_t all = problems.size();
@@ -121,14 +156,40 @@ void RunMachine::FinishCommit() {
                      fmt::format("{} of {} nodes cannot reach rank 0's node at {} port {}: {}; "
                                  "give node 0 a --local-addr that all of them can reach",
                                  all,
-                                 members_.size(),
+                                 assignment_.nodes.size(),
                                  assignment_.master_addr,
                                  assignment_.master_port,
                                  Join(problems, "; ")));
   }
   state_ = RunState::kRunning;
+  missed_.clear();
   running_since_ = now_;
-  SendAll(Go{epoch()}, "every node accepted the epoch");
+  SendMembers(Go{epoch()}, "every node accepted the epoch");
+  OfferGrowth();  // nodes that came while the epoch was committed
+}
+
+/// spares become members where the run has room for them. Workers that already end by
+/// themselves are left alone.
+void RunMachine::OfferGrowth() {
+  const auto spares = std::ranges::count_if(members_, [&](const auto& entry) {
+    const Member& member = entry.second;
+    return member.part == nullptr && !health_.WhyExcluded(member.identity.host_name, now_);
+  });
+  const int size = static_cast<int>(assignment_.nodes.size());
+  const GrowRule rule = rules_.policy.grow;
+  if (state_ != RunState::kRunning || spares == 0 || size >= rules_.max_nodes || growing_ ||
+      ending_ || !endings_.empty() || rule == GrowRule::kNever) {
+    return;
+  }
+  const std::string text =
+      fmt::format("{} more node(s) for the {} of epoch {}", spares, size, epoch());
+  if (rule == GrowRule::kImmediate || !rules_.native) {
+    return BeginStop({.reason = StopReason::kMembership, .text = text});
+  }
+  growing_ = true;
+  Note(fmt::format("{}: the workers are asked for a checkpoint and a stop", text));
+  SendMembers(
+      Control{{ControlRequest::Kind::kCheckpointAndStop, fmt::format("growth-{}", epoch())}}, text);
 }
 
 void RunMachine::JudgeCommit() {
@@ -175,7 +236,7 @@ int RunMachine::CountEnded(const Member& member) const {
 
 void RunMachine::On(MemberId from, const Ended& ended) {
   const Member& member = members_.at(from);
-  if (!working() || ended.epoch != epoch()) {
+  if (!working() || ended.epoch != epoch() || member.part == nullptr) {
     return;
   }
   const NodeAssignment& part = *member.part;
@@ -231,7 +292,8 @@ void RunMachine::On(MemberId from, const ControlAsk& ask) {
                             Describe(members_.at(from)),
                             RunStateName(state_)));
   }
-  SendAll(Control{ask.request}, fmt::format("asked by {}", Describe(members_.at(from))));
+  ending_ = ending_ || ask.request.kind != ControlRequest::Kind::kCheckpoint;
+  SendMembers(Control{ask.request}, fmt::format("asked by {}", Describe(members_.at(from))));
 }
 
 }  // namespace lr::launcher

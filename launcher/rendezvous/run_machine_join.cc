@@ -24,20 +24,50 @@ void RunMachine::On(MemberId from, const Hello& hello) {
   if (members_.contains(from)) {
     return Note(fmt::format("{} introduced itself twice; ignored", Describe(members_.at(from))));
   }
+  DropTwin(hello.identity.node_id);
   if (std::optional<Refused> refused = CheckHello(hello)) {
     return RefuseJoin(from, hello.identity, *std::move(refused));
   }
+  Admit(from, hello);
+  if (state_ == RunState::kOpen) {
+    state_ = RunState::kForming;
+  }
+  JudgeForming();
+  if (state_ == RunState::kForming) {
+    Send(from, Waiting{WaitingText()}, "joined");
+  } else if (members_.at(from).part == nullptr) {
+    Send(from,
+         Waiting{fmt::format("a spare of {} nodes (epoch {})", assignment_.nodes.size(), epoch()),
+                 /*spare=*/true},
+         "the epoch is complete without it");
+    OfferGrowth();
+  }
+}
+
+void RunMachine::Admit(MemberId from, const Hello& hello) {
   Member& member = members_[from];
   member.identity = hello.identity;
   member.address = hello.seen_from;
   member.local = hello.local;
   member.join_order = joins_++;
   member.last_heard = now_;
-  state_ = RunState::kForming;
-  Note(fmt::format("{} joined: {} of {} nodes", Describe(member), members_.size(), rules_.nodes));
-  JudgeForming();
-  if (state_ == RunState::kForming) {
-    Send(from, Waiting{WaitingText()}, "joined");
+  member.returning = missed_.erase(hello.identity.host_name) > 0;
+  Note(fmt::format("{} {}: {} of {} nodes",
+                   Describe(member),
+                   member.returning ? "is back" : "joined",
+                   members_.size(),
+                   rules_.max_nodes));
+}
+
+/// A silent member whose own launcher connects anew will not be heard on its old stream any more.
+void RunMachine::DropTwin(const std::string& node_id) {
+  const auto twin = std::ranges::find_if(members_, [&](const auto& entry) {
+    return entry.second.suspect && !entry.second.gone && entry.second.identity.node_id == node_id;
+  });
+  if (twin != members_.end()) {
+    const MemberId id = twin->first;
+    Drop(id, "it connected anew");
+    Leave(id, "it connected anew");
   }
 }
 
@@ -49,18 +79,26 @@ std::optional<Refused> RunMachine::CheckHello(const Hello& hello) const {
   }
   std::vector<const NodeIdentity*> present;
   for (const auto& [id, member] : members_) {
-    present.push_back(&member.identity);
+    if (!member.gone) {
+      present.push_back(&member.identity);
+    }
   }
-  if (working() && hello.identity.run_id == rules_.run_id) {
+  const int here = static_cast<int>(present.size());
+  const bool this_run = hello.identity.run_id == rules_.run_id;
+  if (this_run && working() && here >= Capacity(rules_)) {
     return Refused{RefusalCode::kFull,
                    kExitRendezvousRefused,
                    fmt::format("the run is full: {} of {} nodes since {:.0f} s (epoch {}), so {} "
                                "comes too late",
-                               rules_.nodes,
-                               rules_.nodes,
+                               here,
+                               Capacity(rules_),
                                Seconds(now_ - running_since_),
                                epoch(),
                                DescribeNode(hello.identity))};
+  }
+  const auto excluded = health_.WhyExcluded(hello.identity.host_name, now_);
+  if (this_run && excluded && here >= rules_.min_nodes) {
+    return Refused{RefusalCode::kExcluded, kExitRendezvousRefused, *excluded};
   }
   return CheckJoin(hello, present, rules_);
 }
@@ -75,10 +113,31 @@ void RunMachine::RefuseJoin(MemberId from, const NodeIdentity& node, Refused ref
 // ---- waiting
 
 void RunMachine::JudgeForming() {
-  if (state_ == RunState::kForming && static_cast<int>(members_.size()) == rules_.nodes &&
-      now_ >= form_after_) {
-    StartCommit();
+  if (state_ != RunState::kForming) {
+    return;
   }
+  if (static_cast<int>(members_.size()) < rules_.min_nodes) {
+    call_ends_.reset();
+  } else if (!call_ends_) {
+    call_ends_ = now_ + (assignment_.attempt == 0 ? rules_.policy.last_call
+                                                  : rules_.policy.reform_last_call);
+  }
+  if (const std::string why = WhyComplete(); !why.empty()) {
+    StartCommit(why);
+  }
+}
+
+/// Why the epoch may be formed now, in words; empty: not yet. Complete at the maximum at once, but
+/// for hosts lost in the last epoch, which are waited for during the last call.
+std::string RunMachine::WhyComplete() const {
+  const int here = static_cast<int>(members_.size());
+  if (now_ < form_after_ || here < rules_.min_nodes) {
+    return "";
+  }
+  if (here >= rules_.max_nodes && missed_.empty()) {
+    return "all nodes are here";
+  }
+  return now_ >= *call_ends_ ? fmt::format("the last call is over with {} nodes", here) : "";
 }
 
 void RunMachine::JudgeJoin() {
@@ -98,31 +157,38 @@ void RunMachine::JudgeJoin() {
 }
 
 std::string RunMachine::WaitingText() const {
-  NameList here;
+  NameList names;
   for (const auto& [id, member] : members_) {
-    here.Add([&] { return Describe(member); });
+    names.Add([&] { return Describe(member); });
   }
-  const int missing = rules_.nodes - static_cast<int>(members_.size());
-  if (missing == 0) {
-    return fmt::format("the pause before the next start, {:.1f} s; here: {}",
-                       Seconds(std::max(Instant{0}, form_after_ - now_)),
-                       here.Text());
+  const int here = static_cast<int>(members_.size());
+  if (here >= rules_.min_nodes) {
+    const Instant until = std::max(form_after_, call_ends_.value_or(now_));
+    return here >= rules_.max_nodes && missed_.empty()
+               ? fmt::format("the pause before the next start, {:.1f} s; here: {}",
+                             Seconds(std::max(Instant{0}, form_after_ - now_)),
+                             names.Text())
+               : fmt::format("the last call for up to {} nodes, {:.1f} s; here: {}",
+                             rules_.max_nodes,
+                             Seconds(std::max(Instant{0}, until - now_)),
+                             names.Text());
   }
   const std::string ranks = MissingRanks();
-  return fmt::format("waiting for {} of {} nodes{}; here: {}; {:.0f} s left",
-                     missing,
-                     rules_.nodes,
+  return fmt::format("waiting for {} of {}{} nodes{}; here: {}; {:.0f} s left",
+                     rules_.min_nodes - here,
+                     elastic() ? "at least " : "",
+                     rules_.min_nodes,
                      ranks.empty() ? "" : fmt::format(" (node rank {})", ranks),
-                     here.Text(),
+                     names.Text(),
                      Seconds(std::max(Instant{0}, forming_since_ + timing_.join - now_)));
 }
 
 /// Known only where every node says its rank.
 std::string RunMachine::MissingRanks() const {
-  std::vector<bool> here(static_cast<size_t>(rules_.nodes), false);
+  std::vector<bool> here(static_cast<size_t>(rules_.max_nodes), false);
   for (const auto& [id, member] : members_) {
     const int rank = member.identity.node_rank.value_or(-1);
-    if (rank < 0 || rank >= rules_.nodes) {
+    if (rank < 0 || rank >= rules_.max_nodes) {
       return "";
     }
     here[static_cast<size_t>(rank)] = true;
@@ -155,6 +221,7 @@ void RunMachine::Leave(MemberId id, const std::string& why) {
   const std::string text = fmt::format("{} is no member any more: {}", Describe(member), why);
   Note(text);
   const bool was_host = member.local;
+  const bool was_spare = member.part == nullptr;
   members_.erase(id);
   awaited_.erase(id);
   if (was_host) {  // with it goes the rendezvous
@@ -162,14 +229,15 @@ void RunMachine::Leave(MemberId id, const std::string& why) {
                      kExitRendezvousTimeout,
                      fmt::format("the node that serves the rendezvous left: {}", why));
   }
-  if (assignment_.attempt > 0 && !rules_.policy.restarts.max_node_losses) {
-    return RefuseAll(
-        RefusalCode::kHostLeft,
-        kExitRendezvousTimeout,
-        fmt::format("{}; {} of {} nodes are left", text, members_.size(), rules_.nodes));
+  const int here = static_cast<int>(members_.size());
+  if (assignment_.attempt > 0 && here < rules_.min_nodes &&
+      !rules_.policy.restarts.max_node_losses) {
+    return RefuseAll(RefusalCode::kHostLeft,
+                     kExitRendezvousTimeout,
+                     fmt::format("{}; {} of {} nodes are left", text, here, rules_.min_nodes));
   }
   if (state_ == RunState::kCommitting) {
-    return Reform(text);
+    return was_spare ? void() : Reform(text);  // nobody waits for a spare
   }
   state_ = members_.empty() ? RunState::kOpen : RunState::kForming;
 }

@@ -111,7 +111,7 @@ void SearchingLink::AskNext() {
   if (binding_) {
     return ServeNext();
   }
-  if (OwnsAny(facts_->resolved, facts_->own)) {
+  if (!options_.again && OwnsAny(facts_->resolved, facts_->own)) {
     binding_ = true;
     next_port_ = 0;
     return ServeNext();
@@ -213,6 +213,10 @@ std::string SearchingLink::OwnAddressAtEndpoint() const {
 // ---- once more
 
 void SearchingLink::Again() {
+  if (options_.again) {
+    const auto events = events_;
+    return events->lost(Describe());
+  }
   const bool patience_over = steady_clock::now() - since_ >= kPatience;
   if (patience_over && OwnsAny(facts_->resolved, facts_->own)) {
     const auto events = events_;

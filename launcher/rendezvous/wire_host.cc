@@ -29,6 +29,7 @@ constexpr std::array kRefusalNames = std::to_array<std::pair<RefusalCode, std::s
     {RefusalCode::kUnreachable, "UNREACHABLE"},
     {RefusalCode::kHostLeft, "HOST_LEFT"},
     {RefusalCode::kProtocol, "PROTOCOL"},
+    {RefusalCode::kExcluded, "EXCLUDED"},
 });
 
 void Put(const Refused& refused, v1::HostMessage& out) {
@@ -49,6 +50,7 @@ Result<HostMessage> Take(const v1::HostRefused& in) {
 
 void Put(const Waiting& waiting, v1::HostMessage& out) {
   out.mutable_waiting()->set_text(waiting.text);
+  out.mutable_waiting()->set_spare(waiting.spare);
 }
 
 void Put(const Reserve& reserve, v1::HostMessage& out) {
@@ -187,7 +189,7 @@ Result<HostMessage> FromWire(const v1::HostMessage& in) {
     case v1::HostMessage::kRefused:
       return Take(in.refused());
     case v1::HostMessage::kWaiting:
-      return HostMessage(Waiting{in.waiting().text()});
+      return HostMessage(Waiting{in.waiting().text(), in.waiting().spare()});
     case v1::HostMessage::kReserve:
       return HostMessage(Reserve{in.reserve().epoch(), in.reserve().seen_from()});
     case v1::HostMessage::kAssign:

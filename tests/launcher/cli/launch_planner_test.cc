@@ -17,6 +17,7 @@ using ::lr::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
 
 constexpr auto kInvalid = StatusCode::kInvalidArgument;
 
@@ -74,6 +75,29 @@ TEST(LaunchPlannerTest, RestartsAreCountedApartFromNodeLosses) {
   EXPECT_EQ(given.max_node_losses, 5);
   EXPECT_TRUE(given.always);
   EXPECT_THAT(PlanOf({"--max-restarts=-1"}), StatusIs(kInvalid, HasSubstr("--max-restarts=-1")));
+}
+
+TEST(LaunchPlannerTest, RangesGrowAndFixedSizesHaveSpares) {
+  const auto plan = PlanOf({"--nnodes=2:4",
+                            "--rdzv-backend=c10d",
+                            "--rdzv-endpoint=a",
+                            "--grow=never",
+                            "--rdzv-conf=last_call_timeout=1,lost_timeout=7"});
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->min_nodes, 2);
+  EXPECT_EQ(plan->max_nodes, 4);
+  EXPECT_EQ(plan->policy.grow, GrowRule::kNever);
+  EXPECT_EQ(plan->policy.last_call, 1s);
+  EXPECT_EQ(plan->policy.reform_last_call, 5s);
+  EXPECT_EQ(plan->policy.lost, 7s);
+  EXPECT_EQ(PlanOf({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=a", "--spares=1"})
+                ->policy.spares,
+            1);
+  EXPECT_EQ(PlanOf({"--nnodes=1:2", "--rdzv-endpoint=a"})->min_nodes, 2);
+  EXPECT_THAT(PlanOf({"--nnodes=2", "--rdzv-endpoint=a", "--spares=1"}),
+              StatusIs(kInvalid, HasSubstr("use c10d")));
+  EXPECT_THAT(PlanOf({"--nnodes=2", "--rdzv-endpoint=a", "--grow=never"}),
+              StatusIs(kInvalid, HasSubstr("MIN:MAX")));
 }
 
 TEST(LaunchPlannerTest, ShutdownTimeoutHasTorchrunsPrecedence) {

@@ -22,14 +22,17 @@ class Walk {
   explicit Walk(uint32_t seed)
       : random_(seed),
         nodes_(Draw(1, 4)),
+        min_nodes_(Draw(0, 1) == 0 ? nodes_ : Draw(1, nodes_)),
         machine_({.run_id = "run",
-                  .nodes = nodes_,
+                  .min_nodes = min_nodes_,
+                  .max_nodes = nodes_,
                   .strict_ranks = Draw(0, 1) == 1,
+                  .native = Draw(0, 1) == 1,
                   .policy = AnyPolicy(),
                   .seed = seed},
                  {},
                  now_) {
-    for (int slot = 0; slot <= nodes_; ++slot) {
+    for (int slot = 0; slot <= nodes_ + 1; ++slot) {
       ids_.push_back(slot + 1);
     }
   }
@@ -65,11 +68,15 @@ class Walk {
       policy.restarts.max_node_losses = Draw(0, 3);
     }
     policy.restarts.always = Draw(0, 3) == 0;
+    policy.grow = static_cast<GrowRule>(Draw(0, 2));
+    policy.spares = Draw(0, 1);
+    policy.last_call = std::chrono::seconds(Draw(0, 5));
+    policy.reform_last_call = std::chrono::seconds(Draw(0, 2));
     return policy;
   }
 
   /// Somebody who takes part, or could.
-  int AnySlot() { return Draw(0, nodes_); }
+  int AnySlot() { return Draw(0, nodes_ + 1); }
 
   int64_t AnyEpoch() { return machine_.epoch() - (Draw(0, 9) == 0 ? 1 : 0); }
 
@@ -139,6 +146,7 @@ class Walk {
     WorkerEnding ending;
     ending.rank = Draw(0, 2 * nodes_ - 1);
     ending.exit_code = Draw(0, 30) == 0 ? 3 : 0;
+    ending.stopped_early = Draw(0, 1) == 0;
     ending.stopped_by_us = machine_.state() == RunState::kStopping && Draw(0, 1) == 0;
     Say(node, Ended{AnyEpoch(), ending});
   }
@@ -165,6 +173,7 @@ class Walk {
       EXPECT_FALSE(action.reason.empty());
       if (action.kind == RunAction::Kind::kDrop) {
         running_.erase(action.member);  // cut off: its launcher fences its workers
+        sent_[action.member].closed = false;
       }
       if (action.kind == RunAction::Kind::kSend) {
         std::visit([&](const auto& message) { Got(action.member, message); }, *action.message);
@@ -179,8 +188,9 @@ class Walk {
     EXPECT_GT(assign.assignment.epoch, sent_[node].go_epoch);
     sent_[node].assigned_epoch = assign.assignment.epoch;
     members_[assign.assignment.epoch].insert(node);
-    EXPECT_EQ(static_cast<int>(assign.assignment.nodes.size()), nodes_);
-    EXPECT_EQ(assign.assignment.world_size, 2 * nodes_);
+    const int size = static_cast<int>(assign.assignment.nodes.size());
+    EXPECT_THAT(size, ::testing::AllOf(::testing::Ge(min_nodes_), ::testing::Le(nodes_)));
+    EXPECT_EQ(assign.assignment.world_size, 2 * size);
   }
 
   void Got(MemberId node, const Go& go) {
@@ -233,7 +243,8 @@ class Walk {
   }
 
   std::mt19937 random_;
-  int nodes_;
+  int nodes_;  ///< at most
+  int min_nodes_;
   Instant now_{0};
   RunMachine machine_;
   RunState last_ = RunState::kOpen;

@@ -34,9 +34,13 @@ inline NodeIdentity MakeNode(const std::string& host, std::optional<int> rank = 
 class RunScene {
  public:
   explicit RunScene(int nodes, bool strict_ranks = false, RunPolicy policy = {})
-      : machine_({.run_id = "run", .nodes = nodes, .strict_ranks = strict_ranks, .policy = policy},
-                 {},
-                 now_) {}
+      : RunScene(RunRules{.run_id = "run",
+                          .min_nodes = nodes,
+                          .max_nodes = nodes,
+                          .strict_ranks = strict_ranks,
+                          .policy = policy}) {}
+
+  explicit RunScene(RunRules rules) : machine_(std::move(rules), {}, now_) {}
 
   RunMachine& machine() { return machine_; }
 

@@ -26,6 +26,7 @@ WorkerEnding FullEnding() {
   ending.signal = 9;
   ending.core_dumped = true;
   ending.stopped_by_us = true;
+  ending.stopped_early = true;
   ending.start_unix_ns = 1'700'000'000'000'000'001;
   ending.end_unix_ns = 1'700'000'000'000'000'002;
   ending.error_file = "/runs/a/error.json";
@@ -90,7 +91,7 @@ std::vector<HostMessage> HostMessages() {
   const RunOutcome outcome = {
       false, 42, "rank 13 failed", FullEnding(), {FullEnding(), FullEnding()}, "restart 1 of 2"};
   return {Refused{RefusalCode::kUnreachable, 76, "why"},
-          Waiting{"for you"},
+          Waiting{"for you", true},
           Reserve{7, "10.0.0.1"},
           Assign{assignment},
           Go{7},
@@ -225,7 +226,7 @@ TEST(WireTest, AHostIsNotTrustedEither) {
 
 TEST(WireTest, ARefusalWithACodeOfTheFutureIsStillARefusal) {
   v1::HostMessage wire = ToWire(HostMessages()[0]);
-  wire.mutable_refused()->set_code("EXCLUDED");
+  wire.mutable_refused()->set_code("FROM_THE_FUTURE");
   const auto refused = std::get<Refused>(*FromWire(wire));
   EXPECT_EQ(refused.code, RefusalCode::kProtocol);
   EXPECT_EQ(refused.text, "why");
