@@ -211,10 +211,11 @@ void RunMachine::On(MemberId from, const Bye& bye) {
 }
 
 void RunMachine::Leave(MemberId id, const std::string& why) {
-  Member& member = members_.at(id);
-  if (state_ == RunState::kClosed || member.gone) {
-    return;
+  const auto found = members_.find(id);
+  if (state_ == RunState::kClosed || found == members_.end() || found->second.gone) {
+    return;  // also when another loss of the same moment has ended its membership
   }
+  const Member& member = found->second;
   if (working()) {
     return LeaveWhileWorking(id, why);
   }

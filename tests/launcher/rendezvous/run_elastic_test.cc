@@ -208,6 +208,19 @@ TEST(RunElasticTest, LeavingIsNotClosing) {
   EXPECT_EQ(scene.machine().epoch(), 3);
 }
 
+TEST(RunElasticTest, ALeavingNodeAndAnotherMayFallSilentInTheSameMoment) {
+  ElasticScene scene(1, 3);
+  scene.Form({1, 2, 3});
+  scene.Say(3, StopRequest{{StopReason::kSignal, "SIGINT on host3", SIGINT}});
+  scene.Stop(1);
+  scene.Stop(3);
+  scene.Tick(seconds(16), 1);
+  EXPECT_EQ(scene.Last<Closed>(3).outcome.exit_code, 130);
+  EXPECT_EQ(scene.machine().state(), RunState::kForming);
+  scene.Tick(seconds(5), 1);
+  scene.Commit({1});
+}
+
 TEST(RunElasticTest, ASignalToTheServingNodeOrBelowTheMinimumEndsTheRun) {
   ElasticScene host(1, 2);
   host.Form({1, 2});
