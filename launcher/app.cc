@@ -112,7 +112,9 @@ Status App::Join() {
                                     .worker_port_explicit = plan_.endpoint.worker_port_explicit,
                                     .join_timeout = plan_.endpoint.join_timeout,
                                     .times = plan_.endpoint.times,
-                                    .is_host = plan_.endpoint.is_host};
+                                    .is_host = plan_.endpoint.is_host,
+                                    .policy = plan_.policy,
+                                    .native = plan_.program.native};
   LR_ASSIGN(membership_, doors_.join(loop_, std::move(identity), endpoint, MembershipEvents()));
   return {};
 }
@@ -132,6 +134,7 @@ Membership::Events App::MembershipEvents() {
           .assigned = Posted(&App::OnAssigned),
           .go = Posted(&App::OnGo),
           .stop = Posted(&App::OnStop),
+          .reforming = Posted(&App::OnReforming),
           .request = Posted(&App::OnRequest),
           .closed = Posted(&App::OnClosed),
           .refused = Posted(&App::OnRefused)};
@@ -153,7 +156,10 @@ void App::OnGo(int64_t epoch) {
   }
   phase_ = RunPhase::kWorking;
   PrepareDirectories();
-  StartReport();
+  if (!report_) {
+    OpenReport();
+  }
+  report_->Started(*assignment_);
   const NodeAssignment& own = OwnNode(*assignment_, facts_.node_id);
   if (own.first_rank == 0) {
     membership_->ReleaseWorkerPort();
@@ -173,7 +179,9 @@ void App::OnGo(int64_t epoch) {
 void App::PrepareDirectories() {
   const EnvironmentReader environment = ProcessEnvironment();
   Result<std::string> folder =
-      CreateRunDirectory(plan_.log_dir, assignment_->run_id, facts_.node_id, environment);
+      run_directory_.empty()
+          ? CreateRunDirectory(plan_.log_dir, assignment_->run_id, facts_.node_id, environment)
+          : run_directory_;
   if (folder.ok()) {
     run_directory_ = *folder;
   } else {
@@ -196,7 +204,7 @@ void App::PrepareDirectories() {
   node_.attempt_dir = *folder;
 }
 
-void App::StartReport() {
+void App::OpenReport() {
   report_ = std::make_unique<RunReport>(
       loop_,
       RunReport::Requests{
@@ -215,7 +223,7 @@ void App::StartReport() {
               },
           .say = [this](const std::string& lines) { console_.Say(lines); }});
   const std::string socket = service_ ? fmt::format("{}.ctl", node_.control_socket) : std::string();
-  report_->Started(plan_, *assignment_, facts_.node_id, run_directory_, socket);
+  report_->Open(plan_, facts_.node_id, run_directory_, socket);
 }
 
 void App::ServeWorkers() {
@@ -227,12 +235,8 @@ void App::ServeWorkers() {
   if (folder.ok()) {
     const std::string path =
         fmt::format("{}/w-{}.sock", *folder, facts_.node_id.substr(0, kSocketNameDigits));
-    auto service =
-        doors_.serve_workers(loop_, path, {.progress = [this](const WorkerProgress& now) {
-                               if (report_) {
-                                 report_->Progress(now);
-                               }
-                             }});
+    auto service = doors_.serve_workers(
+        loop_, path, {.progress = [this](const WorkerProgress& now) { OnProgress(now); }});
     status = service.status();
     if (service.ok()) {
       service_ = std::move(service).value();

@@ -72,14 +72,17 @@ class App {
   void OnAssigned(const Assignment& assignment);
   void OnGo(int64_t epoch);
   void OnStop(const StopOrder& order);
+  void OnReforming(const RunOutcome& ended);
   void OnRequest(const ControlRequest& request);
   void OnClosed(const RunOutcome& outcome);
   void OnRefused(int exit_code, const std::string& text);
+  void OnProgress(const WorkerProgress& now);
   void OnWorkerEnded(const WorkerEnding& ending);
   void OnWorkersGone(const std::vector<ProcessInfo>& leftover);
   void OnSignal(int signal);
 
   void LeaveJoin(int signal, const std::string& reason);
+  void EndRun(int signal, const std::string& reason);
   void StopRun(const StopOrder& order);
   void Ask(const ControlRequest& request);
   void Decide(const std::string& what, const std::string& reason);
@@ -88,7 +91,7 @@ class App {
   void AskFor(ControlRequest::Kind kind, const std::string& who);
   void ServeWorkers();
   void PrepareDirectories();
-  void StartReport();
+  void OpenReport();
   void ExplainOutcome();
   int End(int exit_code);
   void WriteResult();
@@ -109,7 +112,7 @@ class App {
   LogWriter logs_;
   std::unique_ptr<SignalWatch> signals_;
   std::unique_ptr<WorkerService> service_;
-  std::unique_ptr<RunReport> report_;  ///< from go on
+  std::unique_ptr<RunReport> report_;  ///< from the first go on
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<Membership> membership_;
   boost::asio::steady_timer leave_timer_;

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "launcher/app.h"
+#include "launcher/plan/exit_plan.h"
 #include "launcher/plan/failure_label.h"
+#include "launcher/plan/first_failure.h"
 
 namespace lr::launcher {
 namespace {
@@ -29,12 +31,22 @@ std::string_view KindName(ControlRequest::Kind kind) {
 
 // ---- working
 
+void App::OnProgress(const WorkerProgress& now) {
+  if (report_) {
+    report_->Progress(now);
+    membership_->ReportProgress(assignment_->epoch, {now.step, now.checkpoint_step});
+  }
+}
+
 void App::OnWorkerEnded(const WorkerEnding& ending) {
   WorkerEnding reported = ending;
-  if (service_ && reported.message.empty()) {
+  if (service_) {
     const auto progress = service_->progress().find(ending.rank);
     if (progress != service_->progress().end()) {
-      reported.message = progress->second.failure;
+      reported.stopped_early = ending.succeeded() && progress->second.goodbye == "stopped";
+      if (reported.message.empty()) {
+        reported.message = progress->second.failure;
+      }
     }
   }
   report_->Ended(reported);
@@ -87,6 +99,23 @@ void App::OnWorkersGone(const std::vector<ProcessInfo>& leftover) {
   membership_->ReportStopped(assignment_->epoch);
 }
 
+/// The run goes on without this epoch's workers: everything of theirs is forgotten.
+void App::OnReforming(const RunOutcome& ended) {
+  console_.Say(
+      DecideExit(ended, Context(), {.fold = plan_.fold_exit_code, .quiet = plan_.quiet}).text);
+  if (report_) {
+    report_->Reforming(ended);
+  }
+  group_.reset();
+  assignment_.reset();
+  if (service_) {
+    service_->Forget();
+  }
+  if (phase_ == RunPhase::kClosing) {
+    phase_ = RunPhase::kJoining;
+  }
+}
+
 void App::OnRequest(const ControlRequest& request) {
   if (request.kind == ControlRequest::Kind::kStop) {
     return Ask(request);
@@ -108,14 +137,11 @@ void App::OnSignal(int signal) {
   Decide("signal", decision.reason);
   switch (decision.action) {
     case SignalAction::kLeave:
-      return LeaveJoin(signal, decision.reason);
+      return report_ ? EndRun(signal, decision.reason) : LeaveJoin(signal, decision.reason);
     case SignalAction::kStop:
-      Say(decision.reason);
-      return StopRun({.reason = StopReason::kSignal,
-                      .text = fmt::format("{} on {}", SignalName(signal), facts_.host_name),
-                      .signal = signal});
+      return EndRun(signal, decision.reason);
     case SignalAction::kKill:
-      Say(decision.reason);
+      EndRun(signal, decision.reason);  // a run that stops for another reason must not start again
       return group_->StopNow();
     case SignalAction::kGiveUp:
       Say(decision.reason);
@@ -156,12 +182,22 @@ void App::LeaveJoin(int signal, const std::string& reason) {
   });
 }
 
-/// Here at once and everywhere through the host.
+void App::EndRun(int signal, const std::string& reason) {
+  Say(reason);
+  StopRun({.reason = StopReason::kSignal,
+           .text = fmt::format("{} on {}", SignalName(signal), facts_.host_name),
+           .signal = signal});
+}
+
+/// Here at once and everywhere through the host. Between two epochs there are no workers, and the
+/// host's answer is awaited.
 void App::StopRun(const StopOrder& order) {
+  report_->Stopping(order.text);
+  membership_->RequestStop(order);
   if (phase_ == RunPhase::kWorking) {
-    report_->Stopping(order.text);
-    membership_->RequestStop(order);
     StopWorkers(order.reason, order.signal);
+  } else if (phase_ == RunPhase::kJoining) {
+    phase_ = RunPhase::kClosing;
   }
 }
 

@@ -26,11 +26,10 @@ Json NodesToJson(const Assignment& assignment) {
 RunReport::RunReport(boost::asio::io_context& loop, Requests requests)
     : loop_(loop), requests_(std::move(requests)) {}
 
-void RunReport::Started(const LaunchPlan& plan,
-                        const Assignment& assignment,
-                        const std::string& node_id,
-                        const std::string& directory,
-                        const std::string& control_socket) {
+void RunReport::Open(const LaunchPlan& plan,
+                     const std::string& node_id,
+                     const std::string& directory,
+                     const std::string& control_socket) {
   const EventCopies& copies = plan.event_copies;
   if (!directory.empty() || copies.console || !copies.file.empty()) {
     Result<std::unique_ptr<RunRecord>> record =
@@ -60,20 +59,33 @@ void RunReport::Started(const LaunchPlan& plan,
       requests_.warn(control.status().message());
     }
   }
-  Set({{"run_id", assignment.run_id},
-       {"state", "running"},
-       {"epoch", assignment.epoch},
-       {"attempt", assignment.attempt},
-       {"world_size", assignment.world_size},
-       {"master", fmt::format("{}:{}", assignment.master_addr, assignment.master_port)},
-       {"nodes", NodesToJson(assignment)},
-       {"node_id", node_id},
+  Set({{"node_id", node_id},
        {"launcher_pid", getpid()},
        {"program", plan.program.argv},
        {"kind", plan.program.kind},
        {"control_socket", control_ ? control_socket : ""},
        {"started_unix", std::time(nullptr)}});
-  Event("started", {{"world_size", assignment.world_size}, {"epoch", assignment.epoch}});
+}
+
+void RunReport::Started(const Assignment& assignment) {
+  Set({{"run_id", assignment.run_id},
+       {"state", "running"},
+       {"epoch", assignment.epoch},
+       {"attempt", assignment.attempt},
+       {"restarts", assignment.restart_count},
+       {"world_size", assignment.world_size},
+       {"master", fmt::format("{}:{}", assignment.master_addr, assignment.master_port)},
+       {"nodes", NodesToJson(assignment)}});
+  Event("started",
+        {{"world_size", assignment.world_size},
+         {"epoch", assignment.epoch},
+         {"attempt", assignment.attempt}});
+}
+
+void RunReport::Reforming(const RunOutcome& ended) {
+  FailWaiting("the workers ended before a checkpoint was complete");
+  Set({{"state", "forming"}});
+  Event("epoch_ended", {{"reason", ended.reason}, {"next", ended.next}});
 }
 
 void RunReport::Progress(const WorkerProgress& now) {

@@ -30,12 +30,17 @@ class RunReport {
 
   RunReport(boost::asio::io_context& loop, Requests requests);
 
-  /// The workers are about to start. `directory` may be empty (no record), `control_socket` too.
-  void Started(const LaunchPlan& plan,
-               const Assignment& assignment,
-               const std::string& node_id,
-               const std::string& directory,
-               const std::string& control_socket);
+  /// Before the first epoch. `directory` may be empty (no record), `control_socket` too.
+  void Open(const LaunchPlan& plan,
+            const std::string& node_id,
+            const std::string& directory,
+            const std::string& control_socket);
+
+  /// The workers of an epoch are about to start.
+  void Started(const Assignment& assignment);
+
+  /// The epoch is over and another one is formed.
+  void Reforming(const RunOutcome& ended);
 
   void Progress(const WorkerProgress& now);
   void Ended(const WorkerEnding& ending);

@@ -12,5 +12,6 @@ inline constexpr int kExitRendezvousTimeout = 75;
 inline constexpr int kExitRendezvousRefused = 76;
 inline constexpr int kExitPermission = 77;
 inline constexpr int kExitConfigRefused = 78;
+inline constexpr int kExitDoNotRestart = 93;
 
 }  // namespace lr

@@ -78,12 +78,17 @@ std::string LimitsText(const RendezvousTimes& times) {
   const auto seconds = [](std::chrono::milliseconds time) {
     return std::chrono::duration<double>(time).count();
   };
-  return fmt::format("commit {} s, heartbeat {} s, suspect {} s, lost {} s, host lost {} s",
-                     seconds(times.commit),
-                     seconds(times.heartbeat),
-                     seconds(times.suspect),
-                     seconds(times.lost),
-                     seconds(times.host_lost));
+  return fmt::format(
+      "last call {} s (again {} s), commit {} s, heartbeat {} s, suspect {} s, lost {} s, host "
+      "lost "
+      "{} s",
+      seconds(times.last_call),
+      seconds(times.reform_last_call),
+      seconds(times.commit),
+      seconds(times.heartbeat),
+      seconds(times.suspect),
+      seconds(times.lost),
+      seconds(times.host_lost));
 }
 
 std::string PlanText(const LaunchPlan& plan) {

@@ -19,7 +19,9 @@ Json LimitsToJson(const RendezvousTimes& times) {
   const auto seconds = [](std::chrono::milliseconds time) {
     return std::chrono::duration<double>(time).count();
   };
-  return {{"commit_s", seconds(times.commit)},
+  return {{"last_call_s", seconds(times.last_call)},
+          {"reform_last_call_s", seconds(times.reform_last_call)},
+          {"commit_s", seconds(times.commit)},
           {"heartbeat_s", seconds(times.heartbeat)},
           {"suspect_s", seconds(times.suspect)},
           {"lost_s", seconds(times.lost)},

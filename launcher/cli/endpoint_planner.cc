@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
 #include "common/base/text.h"
@@ -149,12 +150,19 @@ Status CheckNodeRange(
                            line.spelled(Option::kNnodes),
                            max_nodes);
   }
+  if (line.has(Option::kSpares) && is_static) {
+    return InvalidArgument("{}: with the static backend ranks belong to nodes; use c10d",
+                           line.spelled(Option::kSpares));
+  }
+  if (line.has(Option::kGrow) && (is_static || min_nodes == max_nodes)) {
+    return InvalidArgument("{}: only a run with --nnodes=MIN:MAX and c10d can grow",
+                           line.spelled(Option::kGrow));
+  }
   if (min_nodes == max_nodes) {
     return {};
   }
   if (!is_static) {
-    return InvalidArgument("{}: elastic runs come later; give a fixed number of nodes",
-                           line.spelled(Option::kNnodes));
+    return {};
   }
   plan.notes.push_back(fmt::format("{}: the static backend waits for exactly {} nodes",
                                    line.spelled(Option::kNnodes),

@@ -41,6 +41,9 @@ Status PlanEndpoint(const CommandLine& line, const PlanningFacts& facts, LaunchP
       RendezvousPlan rendezvous,
       PlanRendezvous(line, plan.min_nodes, plan.max_nodes, facts.environment, facts.random_id));
   plan.endpoint = rendezvous.endpoint;
+  if (line.text(Option::kRdzvBackend) == "static") {
+    plan.min_nodes = plan.max_nodes;
+  }
   plan.run_id = rendezvous.run_id;
   plan.notes.insert(plan.notes.end(), rendezvous.notes.begin(), rendezvous.notes.end());
   plan.local_addr = line.text(Option::kLocalAddr);
@@ -58,12 +61,6 @@ Status PlanEndpoint(const CommandLine& line, const PlanningFacts& facts, LaunchP
 }
 
 Status PlanStopping(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
-  if (line.text(Option::kMaxRestarts) != "0") {
-    LR_TRY(ReadWhole(
-        line.text(Option::kMaxRestarts), line.spelled(Option::kMaxRestarts), 0, 1'000'000));
-    return InvalidArgument("{}: restarts come later; this version supports 0",
-                           line.spelled(Option::kMaxRestarts));
-  }
   std::string timeout = line.text(Option::kShutdownTimeout);
   std::string spelled = line.spelled(Option::kShutdownTimeout);
   if (const auto inherited = facts.environment(std::string(kShutdownVariable));
@@ -123,6 +120,31 @@ Status PlanEvents(const CommandLine& line, LaunchPlan& plan) {
   LR_TRY(
       CheckWord(handler, line.spelled(Option::kEventLogHandler), {"null", "console", "file:PATH"}));
   plan.event_copies.console = handler == "console";
+  return {};
+}
+
+/// Restarts, lost nodes, and nodes beyond those at work.
+Status PlanPolicy(const CommandLine& line, LaunchPlan& plan) {
+  constexpr int kMost = 1'000'000;
+  RestartRules& restarts = plan.policy.restarts;
+  LR_ASSIGN(
+      restarts.max_restarts,
+      ReadWhole(line.text(Option::kMaxRestarts), line.spelled(Option::kMaxRestarts), 0, kMost));
+  if (line.has(Option::kMaxNodeLosses)) {
+    LR_ASSIGN(
+        restarts.max_node_losses,
+        ReadWhole(
+            line.text(Option::kMaxNodeLosses), line.spelled(Option::kMaxNodeLosses), 0, kMost));
+  }
+  restarts.always = line.flag(Option::kAlwaysRestart);
+  const std::string grow = line.text(Option::kGrow);
+  LR_TRY(CheckWord(grow, line.spelled(Option::kGrow), {"at-checkpoint", "immediate", "never"}));
+  for (const GrowRule rule : {GrowRule::kAtCheckpoint, GrowRule::kImmediate, GrowRule::kNever}) {
+    plan.policy.grow = grow == GrowRuleName(rule) ? rule : plan.policy.grow;
+  }
+  LR_ASSIGN(plan.policy.spares,
+            ReadWhole(line.text(Option::kSpares), line.spelled(Option::kSpares), 0, 16'384));
+  plan.policy.stop_limit = plan.shutdown_timeout + std::chrono::seconds(60);
   return {};
 }
 
@@ -191,6 +213,7 @@ Result<LaunchPlan> PlanLaunch(const CommandLine& given,
   LR_TRY(PlanSizes(line, facts, plan));
   LR_TRY(PlanEndpoint(line, facts, plan));
   LR_TRY(PlanStopping(line, facts, plan));
+  LR_TRY(PlanPolicy(line, plan));
   LR_TRY(PlanRest(line, facts, plan));
   LR_TRY(PlanWorkers(line, facts, plan));
   plan.options = Resolved(line, facts);

@@ -27,6 +27,8 @@ constexpr std::array kLimits = std::to_array<Limit>({
     {"keep_alive_interval", &RendezvousTimes::heartbeat},
     {"suspect_timeout", &RendezvousTimes::suspect},
     {"lost_timeout", &RendezvousTimes::lost},
+    {"last_call_timeout", &RendezvousTimes::last_call},
+    {"reform_last_call_timeout", &RendezvousTimes::reform_last_call},
     {"host_lost_timeout", &RendezvousTimes::host_lost},
 });
 
@@ -36,7 +38,6 @@ struct Unused {
 };
 
 constexpr std::array kUnused = std::to_array<Unused>({
-    {"last_call_timeout", "a run of a fixed size starts when the last node is there"},
     {"close_timeout", "every node is told at once"},
     {"heartbeat_timeout", "heartbeats travel on a standing stream; see lost_timeout"},
     {"read_timeout", "nothing is read from a store"},

@@ -80,7 +80,7 @@ class WorkerStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1:
 
   void OnReadDone(bool ok) override {
     gate_->Post([self = shared_from_this(), ok] {
-      if (ok) {
+      if (ok && !self->finished_) {
         self->listener_.OnMessage(*self, self->incoming_);
         self->ReadNext();
       } else {
@@ -172,6 +172,15 @@ class ServiceImpl final : public WorkerService,
       }
     }
     return count;
+  }
+
+  void Forget() override {
+    progress_.clear();
+    const std::lock_guard lock(mutex_);
+    for (const std::shared_ptr<WorkerStream>& stream : streams_) {
+      stream->End();
+    }
+    streams_.clear();
   }
 
   const std::map<int, WorkerProgress>& progress() const override { return progress_; }

@@ -52,6 +52,9 @@ class WorkerService {
   /// Sends the control word to every attached worker; returns how many there were.
   virtual int Send(const ControlRequest& request) = 0;
 
+  /// The workers of the epoch are gone: forgets what they told, hears nothing late from them.
+  virtual void Forget() = 0;
+
   virtual const std::map<int, WorkerProgress>& progress() const = 0;
 };
 

@@ -23,7 +23,8 @@ struct NodeAssignment {
 struct Assignment {
   std::string run_id;
   int64_t epoch = 0;
-  int attempt = 0;                    ///< restarts so far
+  int attempt = 0;                    ///< epochs that ran before this one
+  int restart_count = 0;              ///< of them, restarts after failures of the program
   std::vector<NodeAssignment> nodes;  ///< ascending node_rank
   int world_size = 0;
   std::string master_addr;
@@ -42,6 +43,7 @@ struct WorkerEnding {
   int signal = 0;
   bool core_dumped = false;
   bool stopped_by_us = false;  ///< we had sent it a signal before it ended
+  bool stopped_early = false;  ///< a native worker ended well, on request, before its last step
   int64_t start_unix_ns = 0;
   int64_t end_unix_ns = 0;
   std::string error_file;
@@ -56,16 +58,23 @@ struct WorkerEnding {
   int job_exit_code() const { return signal != 0 ? 128 + signal : exit_code; }
 };
 
-/// Why everybody stops.
-enum class StopReason { kWorkerFailed, kNodeLost, kHostLost, kSignal, kCancelled };
+/// How far the native workers of a node, or of all nodes, have come.
+struct TrainingProgress {
+  int64_t step = 0;
+  int64_t checkpoint_step = 0;  ///< newest complete checkpoint; 0: none
+};
 
-/// The terminal outcome of a run, the same on every node.
+/// Why everybody stops.
+enum class StopReason { kWorkerFailed, kNodeLost, kHostLost, kSignal, kCancelled, kMembership };
+
+/// How a run, or one epoch of it, ended; the same on every node.
 struct RunOutcome {
   bool succeeded = false;
   int exit_code = 0;   ///< spec 1.5
   std::string reason;  ///< one sentence
   std::optional<WorkerEnding> root_cause;
   std::vector<WorkerEnding> failures;  ///< all unsuccessful endings, in the order they happened
+  std::string next = {};  ///< "restart 2 of 3 in 4.0 s", or why there is none; may be empty
 };
 
 }  // namespace lr::launcher

@@ -17,8 +17,10 @@ ExitPlan DecideExit(const RunOutcome& outcome, const FailureContext& context, Ex
   if (style.fold) {
     plan.code = 1;
   }
-  plan.text = outcome.root_cause && !style.quiet ? FailureSummary(outcome, context)
-                                                 : fmt::format("lr-launch: {}\n", outcome.reason);
+  const std::string next = outcome.next.empty() ? "" : "; " + outcome.next;
+  plan.text = outcome.root_cause && !style.quiet
+                  ? FailureSummary(outcome, context)
+                  : fmt::format("lr-launch: {}{}\n", outcome.reason, next);
   return plan;
 }
 

@@ -222,6 +222,10 @@ std::string FailureSummary(const RunOutcome& outcome, const FailureContext& cont
   if (!label.advice.empty()) {
     text += fmt::format("  next     : {}\n", label.advice);
   }
+  if (!outcome.next.empty()) {
+    text +=
+        fmt::format("  {}{}\n", label.advice.empty() ? "next     : " : "           ", outcome.next);
+  }
   if (!context.run_directory.empty()) {
     text += fmt::format("  record   : {}\n", context.run_directory);
   }

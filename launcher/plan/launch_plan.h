@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "launcher/plan/log_plan.h"
+#include "launcher/plan/run_policy.h"
 
 namespace lr::launcher {
 
@@ -47,6 +48,8 @@ struct RendezvousTimes {
   std::chrono::milliseconds heartbeat{1'000};
   std::chrono::milliseconds suspect{5'000};
   std::chrono::milliseconds lost{15'000};
+  std::chrono::milliseconds last_call{30'000};
+  std::chrono::milliseconds reform_last_call{5'000};
   std::chrono::milliseconds host_lost{60'000};
 };
 
@@ -87,7 +90,7 @@ struct LaunchPlan {
   ProgramPlan program;
   std::vector<WorkerPlacement> placements;  ///< by local rank; empty: nothing special
   std::string local_rank_option;            ///< "--local-rank": passed to PROGRAM with the rank
-  int max_restarts = 0;
+  RunPolicy policy;
   std::chrono::milliseconds shutdown_timeout{30'000};
   std::vector<int> signals;  ///< caught and forwarded, in the order given
   std::string signals_text;  ///< as torchrun leaves it in the environment

@@ -18,6 +18,10 @@ std::string ArgumentsDigest(const ProgramPlan& program) {
   return fmt::format("{} arguments, fingerprint {}", count, Fingerprint(joined));
 }
 
+std::string NumberOrNone(const std::optional<int>& number) {
+  return number ? std::to_string(*number) : "none";
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> PlanDigest(const LaunchPlan& plan,
@@ -26,7 +30,10 @@ std::vector<std::pair<std::string, std::string>> PlanDigest(const LaunchPlan& pl
   std::vector<std::pair<std::string, std::string>> fields = {
       {"--nproc-per-node", std::to_string(plan.local_size)},
       {"--role", plan.role},
-      {"--max-restarts", std::to_string(plan.max_restarts)},
+      {"--max-restarts", std::to_string(plan.policy.restarts.max_restarts)},
+      {"--max-node-losses", NumberOrNone(plan.policy.restarts.max_node_losses)},
+      {"--grow", std::string(GrowRuleName(plan.policy.grow))},
+      {"--spares", std::to_string(plan.policy.spares)},
       {"the program's kind", plan.program.kind},
       {"the program's arguments", ArgumentsDigest(plan.program)},
   };

@@ -22,8 +22,9 @@ StopActions KillAll(const StopState& state, const std::string& reason) {
 
 /// Whether a peer of the store's server still runs, and the order matters.
 bool MustWaitForPeers(const StopState& state) {
-  const bool ordered =
-      state.reason != StopReason::kSignal && state.reason != StopReason::kCancelled;
+  const bool ordered = state.reason == StopReason::kWorkerFailed ||
+                       state.reason == StopReason::kNodeLost ||
+                       state.reason == StopReason::kHostLost;
   const auto is_peer = [](const StoppingWorker& worker) { return !worker.serves_store; };
   return ordered && state.elapsed < state.grace / 2 && std::ranges::any_of(state.running, is_peer);
 }

@@ -60,8 +60,8 @@ void SetElastic(Variables& variables,
                 const Assignment& assignment,
                 const NodeFacts& node,
                 int local_rank) {
-  variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(assignment.attempt);
-  variables["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(plan.max_restarts);
+  variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(assignment.restart_count);
+  variables["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(plan.policy.restarts.max_restarts);
   variables["TORCHELASTIC_RUN_ID"] = assignment.run_id;
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // rank 0 serves the store itself
   variables["TORCHELASTIC_ERROR_FILE"] = ErrorFilePath(node.attempt_dir, local_rank);

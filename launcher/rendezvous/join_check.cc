@@ -103,16 +103,16 @@ std::optional<Refused> CheckRank(const NodeIdentity& node,
                   fmt::format("{} gave no node rank; start each of the {} nodes with its own "
                               "--node-rank, 0 to {}",
                               DescribeNode(node),
-                              rules.nodes,
-                              rules.nodes - 1));
+                              rules.max_nodes,
+                              rules.max_nodes - 1));
   }
-  if (*node.node_rank < 0 || *node.node_rank >= rules.nodes) {
+  if (*node.node_rank < 0 || *node.node_rank >= rules.max_nodes) {
     return Refuse(RefusalCode::kRankOutOfRange,
                   fmt::format("node rank {} of {} is out of range: with --nnodes={} it is 0 to {}",
                               *node.node_rank,
                               DescribeNode(node),
-                              rules.nodes,
-                              rules.nodes - 1));
+                              rules.max_nodes,
+                              rules.max_nodes - 1));
   }
   const auto holder = std::ranges::find_if(
       members, [&](const NodeIdentity* member) { return member->node_rank == node.node_rank; });
@@ -123,7 +123,7 @@ std::optional<Refused> CheckRank(const NodeIdentity& node,
                               *node.node_rank,
                               DescribeNode(**holder),
                               DescribeNode(node),
-                              rules.nodes - 1));
+                              rules.max_nodes - 1));
   }
   return std::nullopt;
 }
@@ -131,14 +131,14 @@ std::optional<Refused> CheckRank(const NodeIdentity& node,
 std::optional<Refused> CheckSize(const NodeIdentity& node,
                                  const Members& members,
                                  const RunRules& rules) {
-  if (static_cast<int>(members.size()) >= rules.nodes) {
+  if (static_cast<int>(members.size()) >= Capacity(rules)) {
     const auto same_host = std::ranges::count_if(
         members, [&](const NodeIdentity* member) { return member->host_name == node.host_name; });
     return Refuse(
         RefusalCode::kFull,
         fmt::format("the run is full: {} of {} nodes are here, so {} is one too many{}",
                     members.size(),
-                    rules.nodes,
+                    rules.max_nodes,
                     DescribeNode(node),
                     same_host == 0 ? ""
                                    : fmt::format("; {} launchers of this run on host {}: was one "
@@ -161,6 +161,10 @@ std::optional<Refused> CheckSize(const NodeIdentity& node,
 }
 
 }  // namespace
+
+int Capacity(const RunRules& rules) {
+  return rules.min_nodes < rules.max_nodes ? kMaxNodes : rules.max_nodes + rules.policy.spares;
+}
 
 std::string DescribeNode(const NodeIdentity& node) {
   return fmt::format("{} (pid {})", node.host_name, node.pid);
@@ -186,7 +190,7 @@ std::optional<Refused> CheckJoin(const Hello& hello,
       return refused;
     }
   }
-  if (rules.strict_ranks && rules.nodes > 1) {
+  if (rules.strict_ranks && rules.max_nodes > 1) {
     if (std::optional<Refused> refused = CheckRank(node, members, rules)) {
       return refused;
     }

@@ -3,10 +3,12 @@
 /// machine for every Hello; the answer names who, what, the value and the limit. A refusal never
 /// disturbs the members.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/plan/run_policy.h"
 #include "launcher/rendezvous/messages.h"
 
 namespace lr::launcher {
@@ -17,10 +19,17 @@ inline constexpr int kMaxRanks = 131'072;  ///< of a run (R-53)
 /// What the host decided for its run before anybody joined.
 struct RunRules {
   std::string run_id;  ///< empty: no identity given (R-11)
-  int nodes = 1;       ///< fixed size
+  int min_nodes = 1;
+  int max_nodes = 1;  ///< equal to min_nodes: a run of fixed size
   /// Node ranks are binding (static rendezvous): missing, double or out of range is refused.
   bool strict_ranks = false;
+  bool native = false;  ///< the workers speak worker.proto
+  RunPolicy policy = {};
+  uint32_t seed = 1;  ///< of the jitter between restarts
 };
+
+/// Nodes that may be connected at once, spares included.
+int Capacity(const RunRules& rules);
 
 /// "host-a (pid 17)".
 std::string DescribeNode(const NodeIdentity& node);

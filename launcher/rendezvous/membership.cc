@@ -1,5 +1,6 @@
 #include "launcher/rendezvous/membership.h"
 
+#include <random>
 #include <utility>
 
 #include "launcher/rendezvous/local_link.h"
@@ -26,18 +27,17 @@ class StandaloneLink : public HostLink {
 };
 
 Status Check(const NodeIdentity& identity, const RendezvousEndpoint& endpoint) {
-  if (identity.min_nodes != identity.max_nodes) {
-    return Unimplemented("--nnodes={}:{}: a range of nodes is not supported, give one number",
-                         identity.min_nodes,
-                         identity.max_nodes);
-  }
   if (endpoint.standalone != (identity.max_nodes == 1)) {
     return InvalidArgument("a rendezvous of {} nodes {} be standalone",
                            identity.max_nodes,
                            endpoint.standalone ? "cannot" : "must");
   }
-  if (identity.max_nodes < 1 || identity.max_nodes > kMaxNodes) {
-    return InvalidArgument("--nnodes={}: a run has 1 to {} nodes", identity.max_nodes, kMaxNodes);
+  if (identity.min_nodes < 1 || identity.max_nodes < identity.min_nodes ||
+      identity.max_nodes > kMaxNodes) {
+    return InvalidArgument("--nnodes={}:{}: a run has 1 to {} nodes",
+                           identity.min_nodes,
+                           identity.max_nodes,
+                           kMaxNodes);
   }
   if (!endpoint.standalone &&
       (endpoint.host.empty() ||
@@ -56,14 +56,21 @@ SearchOptions MakeOptions(const NodeIdentity& identity,
   options.host = endpoint.host;
   options.ports = CandidatePorts(endpoint.control_port, endpoint.worker_port);
   options.rules.run_id = identity.run_id;
-  options.rules.nodes = identity.max_nodes;
+  options.rules.min_nodes = identity.min_nodes;
+  options.rules.max_nodes = identity.max_nodes;
+  options.rules.native = endpoint.native;
   // The static rendezvous is the one whose endpoint is that of the workers.
   options.rules.strict_ranks = endpoint.worker_port != 0;
   options.is_host = endpoint.is_host;
+  options.rules.policy = endpoint.policy;
+  options.rules.seed = std::random_device{}();
   options.timing.join = endpoint.join_timeout;
   options.timing.commit = endpoint.times.commit;
   options.timing.suspect = endpoint.times.suspect;
   options.timing.lost = endpoint.times.lost;
+  options.timing.last_call = endpoint.times.last_call;
+  options.timing.reform_last_call = endpoint.times.reform_last_call;
+  options.timing.stop = endpoint.policy.stop_limit;
   options.note = events.note;
   return options;
 }
@@ -83,12 +90,14 @@ Result<std::unique_ptr<Membership>> Membership::Start(boost::asio::io_context& l
   }
   auto agent = std::make_unique<NodeAgent>(
       loop, std::move(identity), std::move(endpoint), std::move(events), facts);
-  agent->Join([&loop, options, facts, standalone](
-                  HostLink::Events link_events) -> std::unique_ptr<HostLink> {
+  agent->Join([&loop, options, facts, standalone](HostLink::Events link_events,
+                                                  bool again) -> std::unique_ptr<HostLink> {
     if (standalone) {
       return std::make_unique<StandaloneLink>(loop, options, std::move(link_events));
     }
-    return std::make_unique<SearchingLink>(loop, options, facts, std::move(link_events));
+    SearchOptions search = options;
+    search.again = again;
+    return std::make_unique<SearchingLink>(loop, search, facts, std::move(link_events));
   });
   return std::unique_ptr<Membership>(std::move(agent));
 }

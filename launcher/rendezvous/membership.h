@@ -15,11 +15,13 @@
 #include "common/base/status.h"
 #include "launcher/plan/assignment.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/plan/run_policy.h"
 #include "launcher/rendezvous/run_types.h"
 
 namespace lr::launcher {
 
-/// Where the rendezvous is. Standalone: `standalone` true, nothing leaves the process.
+/// Where the rendezvous is, and by which rules this node would host it. Standalone: `standalone`
+/// true, nothing leaves the process.
 struct RendezvousEndpoint {
   bool standalone = false;
   std::string host;     ///< as given by the user
@@ -30,6 +32,8 @@ struct RendezvousEndpoint {
   std::chrono::seconds join_timeout{600};
   RendezvousTimes times = {};
   std::optional<bool> is_host = {};  ///< nullopt: whoever has the endpoint's address
+  RunPolicy policy = {};
+  bool native = false;  ///< the workers speak worker.proto
 };
 
 class Membership {
@@ -42,6 +46,9 @@ class Membership {
     std::function<void(int64_t epoch)> go;  ///< start the workers
     std::function<void(const StopOrder&)>
         stop;  ///< stop this node's workers, then call ReportStopped
+    /// The epoch is over, this node's workers are gone, and another epoch is being formed: assigned
+    /// and go follow again. `ended.next` says what happens.
+    std::function<void(const RunOutcome& ended)> reforming;
     std::function<void(const ControlRequest&)> request;  ///< hand to the native workers
     std::function<void(const RunOutcome&)> closed;       ///< the run is over; last event
     std::function<void(int exit_code, const std::string& text)>
@@ -58,6 +65,9 @@ class Membership {
                                                    Events events);
 
   virtual ~Membership() = default;
+
+  /// How far this node's native workers have come; the furthest counts.
+  virtual void ReportProgress(int64_t epoch, const TrainingProgress& now) = 0;
 
   /// A worker of this node ended; told to the host at once.
   virtual void ReportEnded(int64_t epoch, const WorkerEnding& ending) = 0;

@@ -43,6 +43,12 @@ struct Beat {
   int64_t sent_unix_ns = 0;
 };
 
+/// How far this node's native workers have come, when that changed (S-20).
+struct Progress {
+  int64_t epoch = 0;
+  TrainingProgress now;
+};
+
 struct Ended {
   int64_t epoch = 0;
   WorkerEnding ending;
@@ -65,8 +71,8 @@ struct Bye {
   std::string reason;
 };
 
-using NodeMessage =
-    std::variant<Hello, Reserved, Ack, Beat, Ended, Stopped, StopRequest, ControlAsk, Bye>;
+using NodeMessage = std::
+    variant<Hello, Reserved, Ack, Beat, Progress, Ended, Stopped, StopRequest, ControlAsk, Bye>;
 
 // ---- host -> node
 
@@ -87,6 +93,7 @@ enum class RefusalCode {
   kUnreachable,
   kHostLeft,
   kProtocol,
+  kExcluded,
 };
 
 struct Refused {
@@ -98,6 +105,7 @@ struct Refused {
 /// Who is here and who is missing.
 struct Waiting {
   std::string text;
+  bool spare = false;  ///< the run goes on without this node, which may wait for as long as it does
 };
 
 /// To rank 0's node alone: hold a port for the workers' store.
@@ -129,12 +137,18 @@ struct BeatEcho {
   int64_t host_unix_ns = 0;
 };
 
+/// The epoch is over, its workers are gone, and another one is formed of the same run.
+struct Reforming {
+  int64_t epoch = 0;
+  RunOutcome ended;  ///< how the epoch ended; `next` says what follows
+};
+
 struct Closed {
   RunOutcome outcome;
 };
 
 using HostMessage =
-    std::variant<Refused, Waiting, Reserve, Assign, Go, Stop, Control, BeatEcho, Closed>;
+    std::variant<Refused, Waiting, Reserve, Assign, Go, Stop, Control, BeatEcho, Reforming, Closed>;
 
 /// A broadcast shares one message between all its receivers.
 using SharedHostMessage = std::shared_ptr<const HostMessage>;

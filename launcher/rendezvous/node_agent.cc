@@ -8,7 +8,6 @@
 #include <spdlog/spdlog.h>
 
 #include "common/contract/exit_codes.h"
-#include "launcher/plan/first_failure.h"
 #include "launcher/rendezvous/endpoint_choice.h"
 
 namespace lr::launcher {
@@ -17,7 +16,8 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kWaitingLine{30};
-constexpr std::chrono::milliseconds kRejoin{200};
+constexpr std::chrono::seconds kHostSpeaksFirst{
+    1};  ///< its time-out names everybody who is missing
 constexpr std::chrono::seconds kProbeLimit{3};
 
 int64_t UnixNanoseconds() {
@@ -56,6 +56,9 @@ void NodeAgent::OpenLink() {
   events.message = [this](const HostMessage& message) {
     heard_ = steady_clock::now();
     if (phase_ != Phase::kOver) {
+      if (looking_again_ && !std::holds_alternative<Refused>(message)) {
+        BackInTheRun();
+      }
       std::visit([this](const auto& body) { On(body); }, message);
     }
   };
@@ -67,20 +70,31 @@ void NodeAgent::OpenLink() {
     }
   };
   heard_ = steady_clock::now();
-  link_ = make_link_(std::move(events));
+  link_ = make_link_(std::move(events), has_run_);
   link_->Send(Hello{identity_, kProtocolVersion, "", false});
 }
 
 // ---- what the host says
 
 void NodeAgent::On(const Refused& refused) {
+  if (looking_again_) {
+    return FinishWithoutHost("; " + refused.text);
+  }
   GiveUp(refused.exit_code, refused.text);
 }
 
 void NodeAgent::On(const Waiting& waiting) {
+  if (phase_ != Phase::kJoining && phase_ != Phase::kAssigned) {
+    return;
+  }
   phase_ = Phase::kJoining;
   holder_.reset();
   last_waiting_ = waiting.text;
+  if (waiting.spare) {
+    has_run_ = true;
+    join_timer_.cancel();
+    said_waiting_.reset();
+  }
   SayWaiting(waiting.text);
 }
 
@@ -134,8 +148,11 @@ void NodeAgent::On(const Go& go) {
     return;
   }
   phase_ = Phase::kRunning;
+  has_run_ = true;
   stopped_ = false;
   endings_.clear();
+  progress_ = {};
+  progress_told_ = true;
   join_timer_.cancel();
   const std::weak_ptr<bool> alive(alive_);
   events_.assigned(assignment_);
@@ -163,11 +180,35 @@ void NodeAgent::On(const BeatEcho& echo) {
   clock_.Sample(echo.sent_unix_ns, echo.host_unix_ns, UnixNanoseconds());
 }
 
+void NodeAgent::On(const Reforming& reforming) {
+  if (phase_ == Phase::kStopping || phase_ == Phase::kRunning) {
+    phase_ = Phase::kJoining;
+    events_.reforming(reforming.ended);
+  }
+}
+
 void NodeAgent::On(const Closed& closed) {
   Finish(closed.outcome);
 }
 
 // ---- what this node's supervision says
+
+void NodeAgent::ReportProgress(int64_t epoch, const TrainingProgress& now) {
+  if (epoch != assignment_.epoch ||
+      (now.step <= progress_.step && now.checkpoint_step <= progress_.checkpoint_step)) {
+    return;
+  }
+  progress_ = {std::max(progress_.step, now.step),
+               std::max(progress_.checkpoint_step, now.checkpoint_step)};
+  progress_told_ = false;
+}
+
+/// With the beats, and before an ending that may be judged by it.
+void NodeAgent::TellProgress() {
+  if (!std::exchange(progress_told_, true)) {
+    link_->Send(Progress{assignment_.epoch, progress_});
+  }
+}
 
 void NodeAgent::ReportEnded(int64_t epoch, const WorkerEnding& ending) {
   endings_.push_back(ending);
@@ -175,6 +216,7 @@ void NodeAgent::ReportEnded(int64_t epoch, const WorkerEnding& ending) {
   on_host_clock.start_unix_ns = clock_.ToHost(ending.start_unix_ns);
   on_host_clock.end_unix_ns = clock_.ToHost(ending.end_unix_ns);
   if (link_ != nullptr && phase_ != Phase::kOver) {
+    TellProgress();
     link_->Send(Ended{epoch, std::move(on_host_clock)});
   }
 }
@@ -184,12 +226,7 @@ void NodeAgent::ReportStopped(int64_t epoch) {
     return;
   }
   if (host_lost_) {
-    boost::asio::post(loop_, [this, alive = std::weak_ptr(alive_)] {
-      if (!alive.expired()) {
-        HostLost(*host_lost_);
-      }
-    });
-    return;
+    return LookAgain();
   }
   link_->Send(Stopped{epoch});
 }
@@ -225,46 +262,6 @@ void NodeAgent::ReleaseWorkerPort() {
   holder_.reset();
 }
 
-// ---- the host is gone
-
-void NodeAgent::OnLost(const std::string& why) {
-  if (phase_ == Phase::kOver) {
-    return;
-  }
-  if (phase_ == Phase::kRunning || phase_ == Phase::kStopping) {
-    return HostLost(why);
-  }
-  phase_ = Phase::kJoining;
-  last_waiting_ = fmt::format("the host of the rendezvous is gone ({}); looking for it again", why);
-  SayWaiting(last_waiting_);
-  retry_timer_.expires_after(kRejoin);
-  retry_timer_.async_wait(
-      [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
-        if (!error && !alive.expired() && phase_ == Phase::kJoining) {
-          OpenLink();
-        }
-      });
-}
-
-/// No host, no run: stop the workers, and end once they are gone.
-void NodeAgent::HostLost(const std::string& why) {
-  const bool first = !host_lost_;
-  host_lost_ = why;
-  const std::string text =
-      fmt::format("the host of the rendezvous at {} is lost: {}", endpoint_.host, why);
-  if (stopped_) {
-    FirstFailure failure = ChooseFirstFailure(endings_);
-    return Finish({false,
-                   kExitRendezvousTimeout,
-                   text,
-                   std::move(failure.root_cause),
-                   std::move(failure.failures)});
-  }
-  if (first && std::exchange(phase_, Phase::kStopping) == Phase::kRunning) {
-    events_.stop({StopReason::kHostLost, text, 15});
-  }
-}
-
 // ---- time
 
 void NodeAgent::SayWaiting(const std::string& text) {
@@ -293,7 +290,7 @@ std::string NodeAgent::JoinTimeoutText() const {
 }
 
 void NodeAgent::StartJoinClock() {
-  join_timer_.expires_after(endpoint_.join_timeout);
+  join_timer_.expires_after(endpoint_.join_timeout + kHostSpeaksFirst);
   join_timer_.async_wait(
       [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
         if (error || alive.expired() || phase_ == Phase::kRunning || phase_ == Phase::kStopping ||
@@ -310,13 +307,17 @@ void NodeAgent::StartBeating() {
   beat_timer_.expires_after(endpoint_.times.heartbeat);
   beat_timer_.async_wait(
       [this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
-        if (error || alive.expired() || phase_ == Phase::kOver || host_lost_) {
+        if (error || alive.expired() || phase_ == Phase::kOver) {
           return;
         }
         StartBeating();
+        if (host_lost_) {
+          return;
+        }
         if (steady_clock::now() - heard_ < endpoint_.times.host_lost) {
           link_->Send(Beat{UnixNanoseconds()});
-        } else if (phase_ == Phase::kRunning || phase_ == Phase::kStopping) {
+          TellProgress();
+        } else if (has_run_) {
           HostLost(fmt::format("silent for more than {:.4g} s",
                                std::chrono::duration<double>(endpoint_.times.host_lost).count()));
         }

@@ -24,7 +24,8 @@
 namespace lr::launcher {
 
 /// Makes the stream to the host; called again when it broke before the start.
-using LinkMaker = std::function<std::unique_ptr<HostLink>(HostLink::Events)>;
+/// `again`: after an epoch ran.
+using LinkMaker = std::function<std::unique_ptr<HostLink>(HostLink::Events, bool again)>;
 
 class NodeAgent : public Membership {
  public:
@@ -36,6 +37,7 @@ class NodeAgent : public Membership {
 
   void Join(LinkMaker make_link);
 
+  void ReportProgress(int64_t epoch, const TrainingProgress& now) override;
   void ReportEnded(int64_t epoch, const WorkerEnding& ending) override;
   void ReportStopped(int64_t epoch) override;
   void RequestStop(const StopOrder& order) override;
@@ -55,13 +57,18 @@ class NodeAgent : public Membership {
   void On(const Stop& stop);
   void On(const Control& control);
   void On(const BeatEcho& echo);
+  void On(const Reforming& reforming);
   void On(const Closed& closed);
 
   void OnLost(const std::string& why);
   void HostLost(const std::string& why);
+  void LookAgain();
+  void BackInTheRun();
+  void FinishWithoutHost(const std::string& more);
   void SayWaiting(const std::string& text);
   void StartJoinClock();
   void StartBeating();
+  void TellProgress();
   void GiveUp(int exit_code, const std::string& text);
   void Finish(const RunOutcome& outcome);
   std::string JoinTimeoutText() const;
@@ -80,9 +87,13 @@ class NodeAgent : public Membership {
   std::unique_ptr<PortHolder> holder_;
   std::unique_ptr<ReachProbe> probe_;
   ClockOffset clock_;
+  TrainingProgress progress_;  ///< of this node's workers in this epoch
+  bool progress_told_ = true;
   std::vector<WorkerEnding> endings_;
+  bool has_run_ = false;                  ///< an epoch of the run ran: its host is not replaced
   bool stopped_ = false;                  ///< all workers of the epoch are gone
   std::optional<std::string> host_lost_;  ///< why, once it is
+  bool looking_again_ = false;            ///< for the host that was lost
   std::string last_waiting_;
   std::optional<std::chrono::steady_clock::time_point> said_waiting_;
   std::chrono::steady_clock::time_point heard_{};

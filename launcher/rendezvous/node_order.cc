@@ -35,6 +35,43 @@ bool ExplicitRanksUsable(const std::vector<OrderCandidate>& candidates) {
   return true;
 }
 
+/// The node at the endpoint first, then by host name, then by arrival.
+void SortNaturally(std::vector<size_t>& order, const std::vector<OrderCandidate>& candidates) {
+  std::ranges::sort(order, [&](size_t i, size_t j) {
+    const OrderCandidate& a = candidates[i];
+    const OrderCandidate& b = candidates[j];
+    if (a.serves != b.serves) {
+      return a.serves;
+    }
+    if (NaturalLess(a.host_name, b.host_name) || NaturalLess(b.host_name, a.host_name)) {
+      return NaturalLess(a.host_name, b.host_name);
+    }
+    return a.join_order < b.join_order;
+  });
+}
+
+/// Survivors of an epoch keep their relative order and, where possible, their rank; `order`, sorted
+/// for newcomers, fills the holes and then the end.
+void KeepSurvivors(std::vector<size_t>& order, const std::vector<OrderCandidate>& candidates) {
+  std::vector<size_t> survivors;
+  std::vector<size_t> newcomers;
+  for (const size_t index : order) {
+    (candidates[index].last_rank ? survivors : newcomers).push_back(index);
+  }
+  std::ranges::sort(survivors, {}, [&](size_t i) { return *candidates[i].last_rank; });
+  const size_t nobody = candidates.size();
+  order.assign(candidates.size(), nobody);
+  size_t end = candidates.size();  // from the last survivor down, each as high as it may
+  for (auto it = survivors.rbegin(); it != survivors.rend(); ++it) {
+    end = std::min(static_cast<size_t>(*candidates[*it].last_rank), end - 1);
+    order[end] = *it;
+  }
+  auto next = newcomers.begin();
+  for (size_t& place : order) {
+    place = place == nobody ? *next++ : place;
+  }
+}
+
 }  // namespace
 
 bool NaturalLess(std::string_view left, std::string_view right) {
@@ -67,22 +104,17 @@ NodeOrder OrderNodes(const std::vector<OrderCandidate>& candidates) {
   }
   const auto given = std::ranges::count_if(
       candidates, [](const OrderCandidate& candidate) { return candidate.node_rank.has_value(); });
+  SortNaturally(result.order, candidates);
+  if (std::ranges::any_of(candidates, [](const auto& c) { return c.last_rank.has_value(); })) {
+    KeepSurvivors(result.order, candidates);
+    result.reason = "the ranks of the epoch before, newcomers in the holes";
+    return result;
+  }
   if (given > 0) {
     result.warning =
         fmt::format("the explicit node ranks are not 0 to {} once each, so they are ignored",
                     candidates.size() - 1);
   }
-  std::ranges::sort(result.order, [&](size_t i, size_t j) {
-    const OrderCandidate& a = candidates[i];
-    const OrderCandidate& b = candidates[j];
-    if (a.serves != b.serves) {
-      return a.serves;
-    }
-    if (NaturalLess(a.host_name, b.host_name) || NaturalLess(b.host_name, a.host_name)) {
-      return NaturalLess(a.host_name, b.host_name);
-    }
-    return a.join_order < b.join_order;
-  });
   result.reason = "the node at the endpoint first, then by host name, then by arrival";
   return result;
 }

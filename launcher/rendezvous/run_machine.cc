@@ -5,26 +5,13 @@
 
 #include <fmt/format.h>
 
-#include "common/base/text.h"
-#include "common/contract/exit_codes.h"
+#include "launcher/rendezvous/name_list.h"
 
 namespace lr::launcher {
 namespace {
 
-constexpr size_t kMostNames = 8;  // of nodes, in one line for people
-
 double Seconds(std::chrono::nanoseconds span) {
   return std::chrono::duration<double>(span).count();
-}
-
-/// "a, b, c and 5 more"; "nobody".
-std::string Names(const std::vector<std::string>& names) {
-  if (names.empty()) {
-    return "nobody";
-  }
-  const size_t shown = std::min(names.size(), kMostNames);
-  const std::string text = Join({names.begin(), names.begin() + static_cast<long>(shown)}, ", ");
-  return shown == names.size() ? text : fmt::format("{} and {} more", text, names.size() - shown);
 }
 
 }  // namespace
@@ -38,10 +25,11 @@ std::string_view RunStateName(RunState state) {
 RunMachine::RunMachine(RunRules rules, RunTiming timing, Instant now)
     : rules_(std::move(rules)),
       timing_(timing),
-      opened_(now),
-      last_tick_(now),
       now_(now),
-      next_waiting_line_(now + timing.waiting_line) {
+      last_tick_(now),
+      forming_since_(now),
+      next_waiting_line_(now + timing.waiting_line),
+      random_(rules_.seed) {
   assignment_.run_id = rules_.run_id;
 }
 
@@ -83,84 +71,14 @@ RunActions RunMachine::Tick(Instant now) {
       member.last_heard = std::min(now, member.last_heard + pause);
     }
     commit_deadline_ += pause;
+    stop_deadline_ += pause;
   }
   JudgeSilence();
   JudgeCommit();
+  JudgeStop();
+  JudgeForming();
   JudgeJoin();
   return TakeActions();
-}
-
-// ---- joining
-
-void RunMachine::On(MemberId from, const Hello& hello) {
-  if (members_.contains(from)) {
-    return Note(fmt::format("{} introduced itself twice; ignored", Describe(members_.at(from))));
-  }
-  if (std::optional<Refused> refused = CheckHello(hello)) {
-    return RefuseJoin(from, hello.identity, *std::move(refused));
-  }
-  Member& member = members_[from];
-  member.identity = hello.identity;
-  member.address = hello.seen_from;
-  member.local = hello.local;
-  member.join_order = joins_++;
-  member.last_heard = now_;
-  state_ = RunState::kForming;
-  Note(fmt::format("{} joined: {} of {} nodes", Describe(member), members_.size(), rules_.nodes));
-  if (static_cast<int>(members_.size()) == rules_.nodes) {
-    StartCommit();
-  } else {
-    Send(from, Waiting{WaitingText()}, "joined");
-  }
-}
-
-std::optional<Refused> RunMachine::CheckHello(const Hello& hello) const {
-  if (state_ == RunState::kClosed) {
-    return Refused{RefusalCode::kClosed,
-                   kExitRendezvousRefused,
-                   fmt::format("the run is over: {}", outcome_->reason)};
-  }
-  std::vector<const NodeIdentity*> present;
-  for (const auto& [id, member] : members_) {
-    present.push_back(&member.identity);
-  }
-  if (working() && hello.identity.run_id == rules_.run_id) {
-    return Refused{RefusalCode::kFull,
-                   kExitRendezvousRefused,
-                   fmt::format("the run is full: {} of {} nodes since {:.0f} s (epoch {}), so {} "
-                               "comes too late",
-                               rules_.nodes,
-                               rules_.nodes,
-                               Seconds(now_ - running_since_),
-                               epoch(),
-                               DescribeNode(hello.identity))};
-  }
-  return CheckJoin(hello, present, rules_);
-}
-
-void RunMachine::RefuseJoin(MemberId from, const NodeIdentity& node, Refused refused) {
-  Note(fmt::format("refused {}: {}", DescribeNode(node), refused.text));
-  std::string reason = refused.text;
-  Send(from, std::move(refused), reason);
-  actions_.push_back({RunAction::Kind::kDrop, from, nullptr, std::move(reason)});
-}
-
-// ---- waiting
-
-void RunMachine::JudgeJoin() {
-  if (state_ != RunState::kOpen && state_ != RunState::kForming) {
-    return;
-  }
-  if (now_ >= opened_ + timing_.join) {
-    RefuseAll(RefusalCode::kJoinTimeout,
-              kExitRendezvousTimeout,
-              fmt::format("the rendezvous timed out after {:.0f} s (join_timeout): {}",
-                          Seconds(timing_.join),
-                          WaitingText()));
-  } else if (now_ >= next_waiting_line_) {
-    next_waiting_line_ = now_ + timing_.waiting_line;
-    SendAll(Waiting{WaitingText()}, "periodic");
-  }
 }
 
 void RunMachine::JudgeSilence() {
@@ -182,50 +100,12 @@ void RunMachine::JudgeSilence() {
   for (const auto& [id, silence] : silent) {
     const std::string why = fmt::format(
         "silent for {:.1f} s (limit {:.0f} s)", Seconds(silence), Seconds(timing_.lost));
-    actions_.push_back({RunAction::Kind::kDrop, id, nullptr, why});
+    Drop(id, why);
     Leave(id, why);
   }
 }
 
-std::string RunMachine::ListMembers(bool (*wanted)(const Member&)) const {
-  std::vector<std::string> names;
-  for (const auto& [id, member] : members_) {
-    if (!member.gone && wanted(member)) {
-      names.push_back(Describe(member));
-    }
-  }
-  return Names(names);
-}
-
-std::string RunMachine::WaitingText() const {
-  const Instant left = std::max(Instant{0}, opened_ + timing_.join - now_);
-  const std::string missing = MissingRanks();
-  return fmt::format("waiting for {} of {} nodes{}; here: {}; {:.0f} s left",
-                     rules_.nodes - static_cast<int>(members_.size()),
-                     rules_.nodes,
-                     missing.empty() ? "" : fmt::format(" (node rank {})", missing),
-                     ListMembers([](const Member&) { return true; }),
-                     Seconds(left));
-}
-
-/// Known only where every node says its rank.
-std::string RunMachine::MissingRanks() const {
-  std::vector<bool> here(static_cast<size_t>(rules_.nodes), false);
-  for (const auto& [id, member] : members_) {
-    const int rank = member.identity.node_rank.value_or(-1);
-    if (rank < 0 || rank >= rules_.nodes) {
-      return "";
-    }
-    here[static_cast<size_t>(rank)] = true;
-  }
-  std::vector<std::string> missing;
-  for (size_t rank = 0; rank < here.size(); ++rank) {
-    if (!here[rank]) {
-      missing.push_back(fmt::format("{}", rank));
-    }
-  }
-  return missing.empty() ? "" : Names(missing);
-}
+// ---- output
 
 std::string RunMachine::WaitingFor() const {
   switch (state_) {
@@ -233,70 +113,25 @@ std::string RunMachine::WaitingFor() const {
     case RunState::kForming:
       return WaitingText();
     case RunState::kCommitting:
-      return endpoint_known_ ? fmt::format("acceptance of epoch {} by {}",
-                                           epoch(),
-                                           ListMembers([](const Member& m) { return !m.acked; }))
+      return endpoint_known_ ? fmt::format("acceptance of epoch {} by {}", epoch(), ListAwaited())
                              : fmt::format("the workers' endpoint on {}", Describe(*rank_zero()));
     case RunState::kRunning:
-      return fmt::format("the workers of epoch {} on {}", epoch(), ListMembers([](const Member& m) {
-                           return !m.stopped;
-                         }));
+      return fmt::format("the workers of epoch {} on {}", epoch(), ListAwaited());
     case RunState::kStopping:
-      return fmt::format("the workers to stop on {}",
-                         ListMembers([](const Member& m) { return !m.stopped; }));
+      return fmt::format("the workers to stop on {}", ListAwaited());
     case RunState::kClosed:
       return "";
   }
   return "";
 }
 
-// ---- leaving
-
-void RunMachine::On(MemberId from, const Bye& bye) {
-  const std::string why = bye.reason.empty() ? "it left" : fmt::format("it left ({})", bye.reason);
-  actions_.push_back({RunAction::Kind::kDrop, from, nullptr, why});
-  Leave(from, why);
+std::string RunMachine::ListAwaited() const {
+  NameList names;
+  for (const MemberId id : awaited_) {
+    names.Add([&] { return Describe(members_.at(id)); });
+  }
+  return names.Text();
 }
-
-void RunMachine::Leave(MemberId id, const std::string& why) {
-  Member& member = members_.at(id);
-  if (state_ == RunState::kClosed || member.gone) {
-    return;
-  }
-  if (working()) {
-    return LeaveWhileWorking(member, why);
-  }
-  const std::string text = fmt::format("{} is no member any more: {}", Describe(member), why);
-  Note(text);
-  const bool was_host = member.local;
-  members_.erase(id);
-  if (was_host) {  // with it goes the rendezvous
-    return RefuseAll(RefusalCode::kHostLeft,
-                     kExitRendezvousTimeout,
-                     fmt::format("the node that serves the rendezvous left: {}", why));
-  }
-  if (state_ == RunState::kCommitting) {
-    return Reform(text);
-  }
-  state_ = members_.empty() ? RunState::kOpen : RunState::kForming;
-}
-
-void RunMachine::RefuseAll(RefusalCode code, int exit_code, const std::string& text) {
-  for (auto& [id, member] : members_) {
-    if (!member.gone) {
-      Send(id, Refused{code, exit_code, text}, text);
-      actions_.push_back({RunAction::Kind::kDrop, id, nullptr, text});
-    }
-  }
-  RunOutcome outcome;
-  outcome.exit_code = exit_code;
-  outcome.reason = text;
-  outcome_ = std::move(outcome);
-  state_ = RunState::kClosed;
-  Note(fmt::format("closed: {}", text));
-}
-
-// ---- output
 
 std::string RunMachine::Describe(const Member& member) const {
   return member.part == nullptr
@@ -318,6 +153,20 @@ void RunMachine::SendAll(HostMessage message, const std::string& reason) {
       actions_.push_back({RunAction::Kind::kSend, id, shared, reason});
     }
   }
+}
+
+/// To those that have a part in the epoch.
+void RunMachine::SendMembers(HostMessage message, const std::string& reason) {
+  const auto shared = std::make_shared<const HostMessage>(std::move(message));
+  for (const auto& [id, member] : members_) {
+    if (!member.gone && member.part != nullptr) {
+      actions_.push_back({RunAction::Kind::kSend, id, shared, reason});
+    }
+  }
+}
+
+void RunMachine::Drop(MemberId member, std::string reason) {
+  actions_.push_back({RunAction::Kind::kDrop, member, nullptr, std::move(reason)});
 }
 
 void RunMachine::Note(std::string reason) {

@@ -1,66 +1,89 @@
-/// The second half of RunMachine: one epoch from the complete membership to the outcome.
+/// RunMachine: one epoch from the complete membership to the end of its workers.
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/base/text.h"
 #include "common/contract/exit_codes.h"
-#include "launcher/plan/first_failure.h"
+#include "launcher/rendezvous/epoch_outcome.h"
 #include "launcher/rendezvous/node_order.h"
 #include "launcher/rendezvous/run_machine.h"
 
 namespace lr::launcher {
-namespace {
-
-constexpr size_t kMostFailures = 1000;  // told one by one; a run may have 131 072 ranks
-constexpr size_t kMostWordy = 16;       // with the program's own words
-
-/// What every node is told must fit into a message, however many ranks failed.
-void Bound(std::vector<WorkerEnding>& failures) {
-  failures.resize(std::min(failures.size(), kMostFailures));
-  for (size_t i = kMostWordy; i < failures.size(); ++i) {
-    failures[i].message.clear();
-    failures[i].last_lines.clear();
-  }
-}
-
-std::string Who(const WorkerEnding& ending) {
-  return fmt::format("rank {} on node {} ({}) ended with {}",
-                     ending.rank,
-                     ending.node_rank,
-                     ending.host_name,
-                     DescribeEnding(ending));
-}
-
-}  // namespace
 
 // ---- committing
 
-void RunMachine::StartCommit() {
+/// At most the maximum: members of the epoch before first, then those that come back, then by
+/// arrival. Excluded hosts only where the minimum needs them, and then aloud (S-44).
+std::vector<MemberId> RunMachine::ChooseMembers() {
+  std::vector<MemberId> ids;
+  std::vector<MemberId> excluded;
+  for (const auto& [id, member] : members_) {
+    const bool fit = !health_.WhyExcluded(member.identity.host_name, now_);
+    (fit ? ids : excluded).push_back(id);
+  }
+  for (const MemberId id : excluded) {
+    if (static_cast<int>(ids.size()) < rules_.min_nodes) {
+      ids.push_back(id);
+      Note(fmt::format("{} takes part although it failed twice: there are no others",
+                       Describe(members_.at(id))));
+    }
+  }
+  std::ranges::stable_sort(ids, {}, [&](MemberId id) {
+    const Member& member = members_.at(id);
+    const int standing = member.last_rank ? 0 : member.returning ? 1 : 2;
+    return std::pair(standing, member.join_order);
+  });
+  ids.resize(std::min(ids.size(), static_cast<size_t>(rules_.max_nodes)));
+  return ids;
+}
+
+void RunMachine::StartCommit(const std::string& why) {
   std::vector<Member*> members;
   std::vector<OrderCandidate> candidates;
-  for (auto& [id, member] : members_) {
+  for (const MemberId id : ChooseMembers()) {
+    Member& member = members_.at(id);
     members.push_back(&member);
     candidates.push_back({.node_rank = member.identity.node_rank,
                           .serves = member.local,
                           .host_name = member.identity.host_name,
-                          .join_order = member.join_order});
+                          .join_order = member.join_order,
+                          .last_rank = member.last_rank});
+    awaited_.insert(id);
   }
   const NodeOrder order = OrderNodes(candidates);
   if (!order.warning.empty()) {
     Note(order.warning);
     SendAll(Waiting{fmt::format("warning: {}", order.warning)}, order.reason);
   }
+  AssignRanks(members, order.order);
+  state_ = RunState::kCommitting;
+  endpoint_known_ = false;
+  commit_deadline_ = now_ + timing_.commit;
+  Note(fmt::format("epoch {}: {} nodes, {} ranks, ordered by {}",
+                   epoch(),
+                   assignment_.nodes.size(),
+                   assignment_.world_size,
+                   order.reason));
+  for (const auto& [id, member] : members_) {
+    if (member.part == nullptr) {
+      Send(id, Waiting{"a spare: the epoch is complete without this node", true}, why);
+    } else if (member.part->node_rank == 0) {
+      Send(id, Reserve{epoch(), member.address}, why);
+    }
+  }
+}
+
+void RunMachine::AssignRanks(const std::vector<Member*>& members,
+                             const std::vector<size_t>& order) {
   ++assignment_.epoch;
   assignment_.nodes.clear();
   assignment_.nodes.reserve(members.size());
   assignment_.world_size = 0;
-  for (const size_t index : order.order) {
+  for (const size_t index : order) {
     Member& member = *members[index];
-    member.acked = member.stopped = false;
     member.unreachable.clear();
     assignment_.nodes.push_back({.node_id = member.identity.node_id,
                                  .host_name = member.identity.host_name,
@@ -72,19 +95,6 @@ void RunMachine::StartCommit() {
                                  .first_rank = assignment_.world_size});
     member.part = &assignment_.nodes.back();
     assignment_.world_size += member.identity.local_size;
-  }
-  state_ = RunState::kCommitting;
-  endpoint_known_ = false;
-  commit_deadline_ = now_ + timing_.commit;
-  Note(fmt::format("epoch {}: {} nodes, {} ranks, ordered by {}",
-                   epoch(),
-                   assignment_.nodes.size(),
-                   assignment_.world_size,
-                   order.reason));
-  for (const auto& [id, member] : members_) {
-    if (member.part->node_rank == 0) {
-      Send(id, Reserve{epoch(), member.address}, "all nodes are here");
-    }
   }
 }
 
@@ -98,7 +108,7 @@ const RunMachine::Member* RunMachine::rank_zero() const {
 void RunMachine::On(MemberId from, const Reserved& reserved) {
   Member& member = members_.at(from);
   if (state_ != RunState::kCommitting || reserved.epoch != epoch() || endpoint_known_ ||
-      member.part->node_rank != 0) {
+      member.part == nullptr || member.part->node_rank != 0) {
     return;
   }
   if (!reserved.problem.empty()) {
@@ -112,18 +122,17 @@ void RunMachine::On(MemberId from, const Reserved& reserved) {
   assignment_.master_port = reserved.port;
   assignment_.nodes.front().address = reserved.address;
   commit_deadline_ = now_ + timing_.commit;
-  SendAll(Assign{assignment_},
-          fmt::format("rank 0 will be at {} port {}", reserved.address, reserved.port));
+  SendMembers(Assign{assignment_},
+              fmt::format("rank 0 will be at {} port {}", reserved.address, reserved.port));
 }
 
 void RunMachine::On(MemberId from, const Ack& ack) {
-  Member& member = members_.at(from);
-  if (state_ != RunState::kCommitting || !endpoint_known_ || ack.epoch != epoch()) {
+  if (state_ != RunState::kCommitting || !endpoint_known_ || ack.epoch != epoch() ||
+      awaited_.erase(from) == 0) {
     return;
   }
-  member.acked = true;
-  member.unreachable = ack.problem;
-  if (std::ranges::all_of(members_, [](const auto& entry) { return entry.second.acked; })) {
+  members_.at(from).unreachable = ack.problem;
+  if (awaited_.empty()) {
     FinishCommit();
   }
 }
@@ -135,6 +144,9 @@ void RunMachine::FinishCommit() {
     if (!member.unreachable.empty()) {
       problems.push_back(fmt::format("{} {}", Describe(member), member.unreachable));
     }
+    if (member.part != nullptr) {
+      awaited_.insert(id);
+    }
   }
   if (!problems.empty()) {
     const size_t all = problems.size();
@@ -144,14 +156,40 @@ void RunMachine::FinishCommit() {
                      fmt::format("{} of {} nodes cannot reach rank 0's node at {} port {}: {}; "
                                  "give node 0 a --local-addr that all of them can reach",
                                  all,
-                                 members_.size(),
+                                 assignment_.nodes.size(),
                                  assignment_.master_addr,
                                  assignment_.master_port,
                                  Join(problems, "; ")));
   }
   state_ = RunState::kRunning;
+  missed_.clear();
   running_since_ = now_;
-  SendAll(Go{epoch()}, "every node accepted the epoch");
+  SendMembers(Go{epoch()}, "every node accepted the epoch");
+  OfferGrowth();  // nodes that came while the epoch was committed
+}
+
+/// spares become members where the run has room for them. Workers that already end by
+/// themselves are left alone.
+void RunMachine::OfferGrowth() {
+  const auto spares = std::ranges::count_if(members_, [&](const auto& entry) {
+    const Member& member = entry.second;
+    return member.part == nullptr && !health_.WhyExcluded(member.identity.host_name, now_);
+  });
+  const int size = static_cast<int>(assignment_.nodes.size());
+  const GrowRule rule = rules_.policy.grow;
+  if (state_ != RunState::kRunning || spares == 0 || size >= rules_.max_nodes || growing_ ||
+      ending_ || !endings_.empty() || rule == GrowRule::kNever) {
+    return;
+  }
+  const std::string text =
+      fmt::format("{} more node(s) for the {} of epoch {}", spares, size, epoch());
+  if (rule == GrowRule::kImmediate || !rules_.native) {
+    return BeginStop({.reason = StopReason::kMembership, .text = text});
+  }
+  growing_ = true;
+  Note(fmt::format("{}: the workers are asked for a checkpoint and a stop", text));
+  SendMembers(
+      Control{{ControlRequest::Kind::kCheckpointAndStop, fmt::format("growth-{}", epoch())}}, text);
 }
 
 void RunMachine::JudgeCommit() {
@@ -160,8 +198,8 @@ void RunMachine::JudgeCommit() {
   }
   const double limit = std::chrono::duration<double>(timing_.commit).count();
   std::vector<MemberId> silent;
-  for (const auto& [id, member] : members_) {
-    if (endpoint_known_ ? !member.acked : member.part->node_rank == 0) {
+  for (const MemberId id : awaited_) {
+    if (endpoint_known_ || members_.at(id).part->node_rank == 0) {
       silent.push_back(id);
     }
   }
@@ -169,7 +207,7 @@ void RunMachine::JudgeCommit() {
     const std::string text =
         fmt::format("no answer to epoch {} within {:.0f} s (limit of the commit)", epoch(), limit);
     Send(id, Refused{RefusalCode::kProtocol, kExitRendezvousTimeout, text}, text);
-    actions_.push_back({RunAction::Kind::kDrop, id, nullptr, text});
+    Drop(id, text);
     Leave(id, text);
     if (state_ == RunState::kClosed) {
       return;  // the silent one was the host's own node
@@ -180,6 +218,7 @@ void RunMachine::JudgeCommit() {
 /// Members that were told the old epoch forget it when they hear of the next one.
 void RunMachine::Reform(const std::string& why) {
   state_ = members_.empty() ? RunState::kOpen : RunState::kForming;
+  awaited_.clear();
   for (auto& [id, member] : members_) {
     member.part = nullptr;
   }
@@ -197,7 +236,7 @@ int RunMachine::CountEnded(const Member& member) const {
 
 void RunMachine::On(MemberId from, const Ended& ended) {
   const Member& member = members_.at(from);
-  if (!working() || ended.epoch != epoch()) {
+  if (!working() || ended.epoch != epoch() || member.part == nullptr) {
     return;
   }
   const NodeAssignment& part = *member.part;
@@ -212,18 +251,18 @@ void RunMachine::On(MemberId from, const Ended& ended) {
   if (!endings_.emplace(ending.rank, ending).second) {
     return;  // told twice
   }
-  Note(fmt::format("{}{}", Who(ending), ending.stopped_by_us ? ", after we stopped it" : ""));
+  Note(fmt::format(
+      "{}{}", DescribeWho(ending), ending.stopped_by_us ? ", after we stopped it" : ""));
   if (!ending.succeeded() && state_ == RunState::kRunning) {
-    BeginStop({.reason = StopReason::kWorkerFailed, .text = Who(ending)});
+    BeginStop({.reason = StopReason::kWorkerFailed, .text = DescribeWho(ending)});
   }
 }
 
 void RunMachine::On(MemberId from, const Stopped& stopped) {
-  Member& member = members_.at(from);
-  if (!working() || stopped.epoch != epoch() || member.stopped) {
+  const Member& member = members_.at(from);
+  if (!working() || stopped.epoch != epoch() || awaited_.erase(from) == 0) {
     return;
   }
-  member.stopped = true;
   const int missing = member.part->local_size - CountEnded(member);
   if (state_ == RunState::kRunning && missing > 0) {
     BeginStop({.reason = StopReason::kWorkerFailed,
@@ -232,22 +271,18 @@ void RunMachine::On(MemberId from, const Stopped& stopped) {
                                    missing,
                                    member.part->local_size)});
   }
-  CloseWhenAllStopped();
+  EndWhenAllStopped();
 }
 
 void RunMachine::On(MemberId /*from*/, const Beat& /*beat*/) {}
 
-void RunMachine::On(MemberId from, const StopRequest& request) {
-  const std::string text =
-      request.order.text.empty() ? "a request without a reason" : request.order.text;
-  if (state_ == RunState::kRunning) {
-    BeginStop({request.order.reason, text, request.order.signal});
-  } else if (!working()) {  // no workers yet: nothing to stop, and nothing to wait for any more
-    RefuseAll(
-        RefusalCode::kClosed,
-        128 + request.order.signal,
-        fmt::format("{} ended the run before it started: {}", Describe(members_.at(from)), text));
+void RunMachine::On(MemberId /*from*/, const Progress& progress) {
+  if (!working() || progress.epoch != epoch()) {
+    return;
   }
+  const TrainingProgress known = progress_.value_or(TrainingProgress{});
+  progress_ = {std::max(known.step, progress.now.step),
+               std::max(known.checkpoint_step, progress.now.checkpoint_step)};
 }
 
 void RunMachine::On(MemberId from, const ControlAsk& ask) {
@@ -257,81 +292,8 @@ void RunMachine::On(MemberId from, const ControlAsk& ask) {
                             Describe(members_.at(from)),
                             RunStateName(state_)));
   }
-  SendAll(Control{ask.request}, fmt::format("asked by {}", Describe(members_.at(from))));
-}
-
-// ---- stopping
-
-/// A node whose workers are all accounted for may go; any other takes the run with it.
-void RunMachine::LeaveWhileWorking(Member& member, const std::string& why) {
-  member.gone = true;
-  const int missing = member.part->local_size - CountEnded(member);
-  const bool finished = member.stopped && missing == 0;
-  member.stopped = true;
-  const std::string text =
-      fmt::format("{} with {} running workers is lost: {}", Describe(member), missing, why);
-  if (finished) {
-    Note(fmt::format("{} is gone after its workers had ended: {}", Describe(member), why));
-  } else {
-    lost_.push_back(text);
-    Note(text);
-    if (state_ == RunState::kRunning) {
-      BeginStop({.reason = StopReason::kNodeLost, .text = text});
-    }
-  }
-  CloseWhenAllStopped();
-}
-
-void RunMachine::BeginStop(const StopOrder& order) {
-  state_ = RunState::kStopping;
-  stop_ = order;
-  SendAll(Stop{epoch(), order}, order.text);
-}
-
-void RunMachine::CloseWhenAllStopped() {
-  if (working() &&
-      std::ranges::all_of(members_, [](const auto& entry) { return entry.second.stopped; })) {
-    Close(DecideOutcome());
-  }
-}
-
-RunOutcome RunMachine::DecideOutcome() const {
-  std::vector<WorkerEnding> endings;
-  for (const auto& [rank, ending] : endings_) {
-    endings.push_back(ending);
-  }
-  FirstFailure first = ChooseFirstFailure(std::move(endings));
-  RunOutcome outcome;
-  outcome.failures = std::move(first.failures);
-  Bound(outcome.failures);
-  // S-14: what follows the loss of a node is its consequence; nobody saw how its own workers ended.
-  const bool node_is_the_cause = !lost_.empty() && (stop_->reason == StopReason::kNodeLost ||
-                                                    !first.root_cause || first.only_secondary);
-  if (!stop_) {
-    outcome.succeeded = true;
-    outcome.reason = fmt::format("all {} ranks exited 0", assignment_.world_size);
-  } else if (node_is_the_cause) {
-    outcome.exit_code = kExitRendezvousTimeout;
-    outcome.reason = lost_.front();
-  } else if (first.root_cause) {
-    outcome.exit_code = first.root_cause->job_exit_code();
-    outcome.reason = first.reason;
-    outcome.root_cause = std::move(first.root_cause);
-  } else if (stop_->reason == StopReason::kWorkerFailed) {
-    outcome.exit_code = kExitInternal;
-    outcome.reason = stop_->text;
-  } else {
-    outcome.exit_code = 128 + stop_->signal;
-    outcome.reason = fmt::format("stopped: {}", stop_->text);
-  }
-  return outcome;
-}
-
-void RunMachine::Close(RunOutcome outcome) {
-  state_ = RunState::kClosed;
-  outcome_ = std::move(outcome);
-  Note(fmt::format("closed: {}", outcome_->reason));
-  SendAll(Closed{*outcome_}, outcome_->reason);
+  ending_ = ending_ || ask.request.kind != ControlRequest::Kind::kCheckpoint;
+  SendMembers(Control{ask.request}, fmt::format("asked by {}", Describe(members_.at(from))));
 }
 
 }  // namespace lr::launcher

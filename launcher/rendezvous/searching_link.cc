@@ -115,7 +115,7 @@ void SearchingLink::AskNext() {
   if (binding_) {
     return ServeNext();
   }
-  if (MayServe()) {
+  if (!options_.again && MayServe()) {
     binding_ = true;
     next_port_ = 0;
     return ServeNext();
@@ -218,6 +218,10 @@ std::string SearchingLink::OwnAddressAtEndpoint() const {
 // ---- once more
 
 void SearchingLink::Again() {
+  if (options_.again) {
+    const auto events = events_;
+    return events->lost(Describe());
+  }
   const bool patience_over = steady_clock::now() - since_ >= kPatience;
   if (patience_over && MayServe()) {
     const auto events = events_;

@@ -38,6 +38,7 @@ struct SearchOptions {
   RunRules rules;               ///< if this node serves
   RunTiming timing;
   std::function<void(const std::string&)> note;  ///< the host's decisions; may be empty
+  bool again = false;  ///< after an epoch ran: one look for its host, which nobody may replace
 };
 
 /// The control ports to try: the pinned one, else the eight above the worker port.

@@ -29,6 +29,7 @@ constexpr std::array kRefusalNames = std::to_array<std::pair<RefusalCode, std::s
     {RefusalCode::kUnreachable, "UNREACHABLE"},
     {RefusalCode::kHostLeft, "HOST_LEFT"},
     {RefusalCode::kProtocol, "PROTOCOL"},
+    {RefusalCode::kExcluded, "EXCLUDED"},
 });
 
 void Put(const Refused& refused, v1::HostMessage& out) {
@@ -49,6 +50,7 @@ Result<HostMessage> Take(const v1::HostRefused& in) {
 
 void Put(const Waiting& waiting, v1::HostMessage& out) {
   out.mutable_waiting()->set_text(waiting.text);
+  out.mutable_waiting()->set_spare(waiting.spare);
 }
 
 void Put(const Reserve& reserve, v1::HostMessage& out) {
@@ -65,6 +67,7 @@ void Put(const Assign& assign, v1::HostMessage& out) {
   part.set_master_addr(assignment.master_addr);
   part.set_master_port(assignment.master_port);
   part.set_resume_from(assignment.resume_from);
+  part.set_restart_count(assignment.restart_count);
   for (const NodeAssignment& node : assignment.nodes) {
     v1::AssignedNode& one = *part.add_nodes();
     one.set_node_id(node.node_id);
@@ -78,6 +81,7 @@ Result<HostMessage> Take(const v1::HostAssign& in) {
   LR_TRY(CheckRange("number of nodes", in.nodes_size(), 1, kMaxNodes));
   LR_TRY(CheckRange("port", in.master_port(), 1, wire::kLargestPort));
   LR_TRY(CheckRange("attempt", in.attempt(), 0, INT32_MAX));
+  LR_TRY(CheckRange("number of restarts", in.restart_count(), 0, INT32_MAX));
   Assign assign;
   Assignment& assignment = assign.assignment;
   assignment.run_id = in.run_id();
@@ -86,6 +90,7 @@ Result<HostMessage> Take(const v1::HostAssign& in) {
   assignment.master_addr = in.master_addr();
   assignment.master_port = in.master_port();
   assignment.resume_from = in.resume_from();
+  assignment.restart_count = in.restart_count();
   for (const v1::AssignedNode& one : in.nodes()) {
     LR_TRY(CheckRange("number of workers", one.local_size(), 1, kMaxRanks - assignment.world_size));
     assignment.nodes.push_back({.node_id = one.node_id(),
@@ -122,12 +127,11 @@ void Put(const BeatEcho& echo, v1::HostMessage& out) {
   out.mutable_echo()->set_host_unix_ns(echo.host_unix_ns);
 }
 
-void Put(const Closed& closed, v1::HostMessage& out) {
-  v1::HostClosed& part = *out.mutable_closed();
-  const RunOutcome& outcome = closed.outcome;
+void PutOutcome(const RunOutcome& outcome, v1::HostClosed& part) {
   part.set_succeeded(outcome.succeeded);
   part.set_exit_code(outcome.exit_code);
   part.set_reason(outcome.reason);
+  part.set_next(outcome.next);
   if (outcome.root_cause) {
     wire::PutEnding(*outcome.root_cause, *part.mutable_root_cause());
   }
@@ -139,13 +143,14 @@ void Put(const Closed& closed, v1::HostMessage& out) {
   }
 }
 
-Result<HostMessage> Take(const v1::HostClosed& in) {
+Result<RunOutcome> TakeOutcome(const v1::HostClosed& in) {
   LR_TRY(CheckRange("exit code", in.exit_code(), 0, wire::kLargestExitCode));
   LR_TRY(CheckRange("number of failures", in.failures_size(), 0, kMostFailures));
   RunOutcome outcome;
   outcome.succeeded = in.succeeded();
   outcome.exit_code = in.exit_code();
   outcome.reason = in.reason();
+  outcome.next = in.next();
   if (in.has_root_cause()) {
     LR_ASSIGN(outcome.root_cause, wire::TakeEnding(in.root_cause()));
   }
@@ -153,7 +158,16 @@ Result<HostMessage> Take(const v1::HostClosed& in) {
     LR_ASSIGN(WorkerEnding ending, wire::TakeEnding(failure));
     outcome.failures.push_back(std::move(ending));
   }
-  return HostMessage(Closed{std::move(outcome)});
+  return outcome;
+}
+
+void Put(const Reforming& reforming, v1::HostMessage& out) {
+  out.mutable_reforming()->set_epoch(reforming.epoch);
+  PutOutcome(reforming.ended, *out.mutable_reforming()->mutable_ended());
+}
+
+void Put(const Closed& closed, v1::HostMessage& out) {
+  PutOutcome(closed.outcome, *out.mutable_closed());
 }
 
 }  // namespace
@@ -175,7 +189,7 @@ Result<HostMessage> FromWire(const v1::HostMessage& in) {
     case v1::HostMessage::kRefused:
       return Take(in.refused());
     case v1::HostMessage::kWaiting:
-      return HostMessage(Waiting{in.waiting().text()});
+      return HostMessage(Waiting{in.waiting().text(), in.waiting().spare()});
     case v1::HostMessage::kReserve:
       return HostMessage(Reserve{in.reserve().epoch(), in.reserve().seen_from()});
     case v1::HostMessage::kAssign:
@@ -190,8 +204,14 @@ Result<HostMessage> FromWire(const v1::HostMessage& in) {
     }
     case v1::HostMessage::kEcho:
       return HostMessage(BeatEcho{in.echo().sent_unix_ns(), in.echo().host_unix_ns()});
-    case v1::HostMessage::kClosed:
-      return Take(in.closed());
+    case v1::HostMessage::kReforming: {
+      LR_ASSIGN(RunOutcome ended, TakeOutcome(in.reforming().ended()));
+      return HostMessage(Reforming{in.reforming().epoch(), std::move(ended)});
+    }
+    case v1::HostMessage::kClosed: {
+      LR_ASSIGN(RunOutcome outcome, TakeOutcome(in.closed()));
+      return HostMessage(Closed{std::move(outcome)});
+    }
     case v1::HostMessage::KIND_NOT_SET:
       break;
   }

@@ -86,6 +86,19 @@ void Put(const Beat& beat, v1::NodeMessage& out) {
   out.mutable_beat()->set_sent_unix_ns(beat.sent_unix_ns);
 }
 
+void Put(const Progress& progress, v1::NodeMessage& out) {
+  v1::NodeProgress& part = *out.mutable_progress();
+  part.set_epoch(progress.epoch);
+  part.set_step(progress.now.step);
+  part.set_checkpoint_step(progress.now.checkpoint_step);
+}
+
+Result<NodeMessage> Take(const v1::NodeProgress& in) {
+  LR_TRY(CheckRange("step", in.step(), 0, INT64_MAX));
+  LR_TRY(CheckRange("step of the checkpoint", in.checkpoint_step(), 0, INT64_MAX));
+  return NodeMessage(Progress{in.epoch(), {in.step(), in.checkpoint_step()}});
+}
+
 void Put(const Ended& ended, v1::NodeMessage& out) {
   out.mutable_ended()->set_epoch(ended.epoch);
   wire::PutEnding(ended.ending, *out.mutable_ended()->mutable_ending());
@@ -130,6 +143,8 @@ Result<NodeMessage> FromWire(const v1::NodeMessage& in) {
       return NodeMessage(Ack{in.ack().epoch(), in.ack().problem()});
     case v1::NodeMessage::kBeat:
       return NodeMessage(Beat{in.beat().sent_unix_ns()});
+    case v1::NodeMessage::kProgress:
+      return Take(in.progress());
     case v1::NodeMessage::kEnded:
       return Take(in.ended());
     case v1::NodeMessage::kStopped:

@@ -30,6 +30,7 @@ void PutEnding(const WorkerEnding& ending, v1::Ending& out) {
   out.set_signal(ending.signal);
   out.set_core_dumped(ending.core_dumped);
   out.set_stopped_by_us(ending.stopped_by_us);
+  out.set_stopped_early(ending.stopped_early);
   out.set_start_unix_ns(ending.start_unix_ns);
   out.set_end_unix_ns(ending.end_unix_ns);
   out.set_error_file(ending.error_file);
@@ -59,6 +60,7 @@ Result<WorkerEnding> TakeEnding(const v1::Ending& wire) {
   ending.signal = wire.signal();
   ending.core_dumped = wire.core_dumped();
   ending.stopped_by_us = wire.stopped_by_us();
+  ending.stopped_early = wire.stopped_early();
   ending.start_unix_ns = wire.start_unix_ns();
   ending.end_unix_ns = wire.end_unix_ns();
   ending.error_file = wire.error_file();
@@ -79,7 +81,8 @@ static_assert(static_cast<int>(StopReason::kWorkerFailed) == v1::STOP_CAUSE_WORK
               static_cast<int>(StopReason::kNodeLost) == v1::STOP_CAUSE_NODE_LOST &&
               static_cast<int>(StopReason::kHostLost) == v1::STOP_CAUSE_HOST_LOST &&
               static_cast<int>(StopReason::kSignal) == v1::STOP_CAUSE_SIGNAL &&
-              static_cast<int>(StopReason::kCancelled) == v1::STOP_CAUSE_CANCELLED);
+              static_cast<int>(StopReason::kCancelled) == v1::STOP_CAUSE_CANCELLED &&
+              static_cast<int>(StopReason::kMembership) == v1::STOP_CAUSE_MEMBERSHIP);
 
 Result<StopOrder> TakeOrder(const v1::StopOrder& wire) {
   LR_TRY(CheckRange("stop cause", wire.cause(), 0, v1::StopCause_MAX));

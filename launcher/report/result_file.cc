@@ -67,7 +67,7 @@ Json ResultToJson(const RunFacts& facts) {
       {"workers", EndingsToJson(facts)},
       {"run_id", met ? facts.assignment->run_id : ""},
       {"world_size", met ? facts.assignment->world_size : 0},
-      {"restarts", met ? facts.assignment->attempt : 0},
+      {"restarts", met ? facts.assignment->restart_count : 0},
       {"last_checkpoint", CheckpointToJson(facts)},
       {"run_directory", facts.run_directory},
       {"started_unix", static_cast<double>(facts.started_unix_ns) / kSecond},

@@ -31,7 +31,7 @@ struct WorkerSpec {
   std::string error_file;  ///< empty: none
   bool inherit_stdin = false;
   std::vector<int> cpus = {};  ///< the only ones that it may use; empty: as this process
-  bool terminal = false;  ///< its streams are pseudo-terminals instead of pipes
+  bool terminal = false;       ///< its streams are pseudo-terminals instead of pipes
 };
 
 class WorkerProcess {

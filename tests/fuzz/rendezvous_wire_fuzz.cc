@@ -1,9 +1,11 @@
-// libFuzzer target: any bytes as a message of a node (first byte even) or of the host. What is accepted can be sent on.
+// libFuzzer target: any bytes as a message of a node (first byte even) or of the host. What is
+// accepted can be sent on.
 #include <cstddef>
 #include <cstdint>
 
-#include "launcher/rendezvous/wire.h"
 #include "proto/lr/v1/rendezvous.pb.h"
+
+#include "launcher/rendezvous/wire.h"
 
 namespace {
 

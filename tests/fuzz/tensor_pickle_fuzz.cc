@@ -1,4 +1,5 @@
-// libFuzzer target: any bytes as the pickles of a torch file. What is accepted stays inside its storages.
+// libFuzzer target: any bytes as the pickles of a torch file. What is accepted stays inside its
+// storages.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto tensors = lr::worker::ParseTensorPickle(bytes);
   if (tensors.ok()) {
     for (const lr::worker::PickledTensor& tensor : tensors->tensors) {
-      if (tensor.storage >= tensors->storages.size() || tensor.sizes.size() != tensor.strides.size()) {
+      if (tensor.storage >= tensors->storages.size() ||
+          tensor.sizes.size() != tensor.strides.size()) {
         std::abort();
       }
     }

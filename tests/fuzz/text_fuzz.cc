@@ -1,4 +1,5 @@
-// libFuzzer target: any bytes as JSON and as YAML. What JSON accepts must be read again from its own dump.
+// libFuzzer target: any bytes as JSON and as YAML. What JSON accepts must be read again from its
+// own dump.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,8 +1,10 @@
 #include "launcher/app.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <unistd.h>
 
@@ -39,6 +41,8 @@ class FakeWorkerService : public WorkerService {
                                                                       : "checkpoint and stop");
     return attached_;
   }
+
+  void Forget() override { sent_.emplace_back("forget"); }
 
   const std::map<int, WorkerProgress>& progress() const override { return progress_; }
 
@@ -190,6 +194,44 @@ TEST_F(AppTest, FailureStopsTheOthersAndKeepsTheCode) {
                     HasSubstr("script.sh FAILED"),
                     HasSubstr("Most likely cause: rank 1"),
                     HasSubstr("ValueError: bad")));
+}
+
+TEST_F(AppTest, EveryAttemptHasItsOwnDirectoryAndCount) {
+  script_.restarts = 2;
+  EXPECT_EQ(Run("echo attempt $TORCHELASTIC_RESTART_COUNT epoch $LR_EPOCH in $LR_ATTEMPT_DIR; "
+                "[ $LR_EPOCH = 3 ] || exit 7; exit 0"),
+            0);
+  const std::string logs = folder_ + "/logs/app-test_00aa11bb";
+  EXPECT_THAT(text_,
+              AllOf(HasSubstr("[default0]:attempt 0 epoch 1 in " + logs + "/attempt_0"),
+                    HasSubstr("[default1]:attempt 2 epoch 3 in " + logs + "/attempt_2"),
+                    HasSubstr("script.sh FAILED"),
+                    HasSubstr("next     : restart 2 in 0.0 s")));
+  EXPECT_TRUE(std::filesystem::exists(logs + "/attempt_1/1"));
+  EXPECT_EQ(std::ranges::count(log_.calls, "release port"), 3);
+  const auto record = ReadJsonFile(logs + "/run.json");
+  ASSERT_THAT(record, ::lr::testing::IsOk());
+  EXPECT_EQ(record->at("restarts"), 2);
+  EXPECT_EQ(record->at("state"), "succeeded");
+}
+
+TEST_F(AppTest, NativeWorkersOfAnEarlierAttemptAreForgotten) {
+  script_.restarts = 1;
+  plan_.program.native = true;
+  EXPECT_EQ(Run("[ $LR_EPOCH = 2 ]"), 0);
+  EXPECT_THAT(sent_, ElementsAre("forget"));
+}
+
+TEST_F(AppTest, SecondSignalWhileAFailureStopsForbidsTheRestart) {
+  script_.restarts = 1;
+  WhenReady([this] {
+    std::ofstream(folder_ + "/go");
+    After(300ms, [] { raise(SIGINT); });
+  });
+  EXPECT_EQ(Run("trap '' TERM; " + Ready() + "while ! [ -e " + folder_ +
+                "/go ]; do sleep 0.02; done; [ $RANK = 0 ] && exit 7; sleep 60"),
+            7);
+  EXPECT_THAT(log_.calls, ::testing::Contains("stop SIGINT on host"));
 }
 
 TEST_F(AppTest, ErrorFileOfTheWorkerIsReportedAndPassedOn) {

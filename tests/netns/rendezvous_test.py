@@ -2,7 +2,7 @@
 import time
 import unittest
 
-from two_nodes import ADDRESSES, TwoNodesTest
+from machines import ADDRESSES, NodesTest
 
 SAY_RANK = 'echo "$RANK of $WORLD_SIZE on $(cat /proc/sys/kernel/hostname) at $MASTER_ADDR:$MASTER_PORT group $GROUP_RANK"'
 
@@ -11,7 +11,7 @@ def lines(*nodes):
     return sorted(line.split("]:")[-1].strip() for node in nodes for line in node.stdout().splitlines())
 
 
-class Ranks(TwoNodesTest):
+class Ranks(NodesTest):
     def check_order(self, first, second):
         nodes = {}
         for machine in (first, second):
@@ -45,7 +45,7 @@ class Ranks(TwoNodesTest):
         self.assertEqual(lines(*nodes), ["machinea:0: said", "machinea:1: said", "machineb:2: said", "machineb:3: said"])
 
 
-class Failures(TwoNodesTest):
+class Failures(NodesTest):
     def test_a_failing_worker_on_node_1_ends_both_with_its_code(self):
         trigger = self.folder / "fail"
         script = f'echo started; while :; do [ $RANK = 3 ] && [ -e {trigger} ] && exit 7; sleep 0.02; done'
@@ -80,7 +80,7 @@ class Failures(TwoNodesTest):
         self.assertIn(ADDRESSES[0], nodes[1].stderr())
 
 
-class Refusals(TwoNodesTest):
+class Refusals(NodesTest):
     def test_a_duplicate_node_rank_is_refused_and_both_are_named(self):
         first = self.start(0, "exit 0", "--rdzv-conf=join_timeout=8", node_rank=0)
         self.wait_for(lambda: "machinea" in first.stderr(), "the first status line")

@@ -29,6 +29,7 @@ class FakeMembership : public Membership {
     bool forms = true;    ///< assigned and go follow by themselves
     int other_nodes = 0;  ///< pretended nodes with one worker each, after this one
     bool closes = true;   ///< closed follows ReportStopped
+    int restarts = 0;     ///< failed epochs that are formed again first
   };
 
   FakeMembership(boost::asio::io_context& loop,
@@ -48,14 +49,16 @@ class FakeMembership : public Membership {
 
   void Form() {
     log_.events.assigned(MakeAssignment());
-    log_.events.go(1);
+    log_.events.go(epoch_);
   }
 
   Assignment MakeAssignment() const {
     const NodeIdentity& own = log_.identity;
     Assignment assignment;
     assignment.run_id = own.run_id.empty() ? "run" : own.run_id;
-    assignment.epoch = 1;
+    assignment.epoch = epoch_;
+    assignment.attempt = static_cast<int>(epoch_) - 1;
+    assignment.restart_count = assignment.attempt;
     assignment.master_addr = "127.0.0.1";
     assignment.master_port = 29555;
     assignment.nodes.push_back({.node_id = own.node_id,
@@ -76,6 +79,10 @@ class FakeMembership : public Membership {
     return assignment;
   }
 
+  void ReportProgress(int64_t /*epoch*/, const TrainingProgress& now) override {
+    log_.calls.push_back("progress " + std::to_string(now.step));
+  }
+
   void ReportEnded(int64_t /*epoch*/, const WorkerEnding& ending) override {
     log_.calls.push_back("ended " + std::to_string(ending.rank));
     log_.endings.push_back(ending);
@@ -83,7 +90,14 @@ class FakeMembership : public Membership {
 
   void ReportStopped(int64_t /*epoch*/) override {
     log_.calls.emplace_back("stopped");
-    if (script_.closes) {
+    if (epoch_ <= script_.restarts && !stop_ && !Outcome().succeeded) {
+      RunOutcome ended = Outcome();
+      ended.next = "restart " + std::to_string(epoch_) + " in 0.0 s";
+      ++epoch_;
+      log_.endings.clear();
+      log_.events.reforming(ended);
+      Form();
+    } else if (script_.closes) {
       log_.events.closed(Outcome());
     }
   }
@@ -125,6 +139,7 @@ class FakeMembership : public Membership {
   MembershipLog& log_;
   const Script script_;
   std::optional<StopOrder> stop_;
+  int64_t epoch_ = 1;
 };
 
 }  // namespace lr::launcher

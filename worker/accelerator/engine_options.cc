@@ -83,8 +83,9 @@ AcceleratorOptions MakeAcceleratorOptions(const AcceleratorConfig& config,
 }
 
 std::string DescribePrecision(const AcceleratorOptions& options) {
-  const std::string autocast =
-      options.autocast ? fmt::format("autocast {}", c10::toString(*options.autocast)) : "no autocast";
+  const std::string autocast = options.autocast
+                                   ? fmt::format("autocast {}", c10::toString(*options.autocast))
+                                   : "no autocast";
   if (!options.topology.uses_sharded_engine) {
     return fmt::format("Precision: {}, parameters and reduction Float", autocast);
   }

@@ -1,6 +1,6 @@
 #pragma once
-/// (pure) From the configuration to what the engine does: sharding, precision of parameters, compute
-/// and reduction (sharded_training.md 3.2). Called once by whoever makes an Accelerator.
+/// (pure) From the configuration to what the engine does: sharding, precision of parameters,
+/// compute and reduction (sharded_training.md 3.2). Called once by whoever makes an Accelerator.
 
 #include <string>
 

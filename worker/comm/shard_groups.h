@@ -1,7 +1,7 @@
 #pragma once
 /// The process groups of a sharded run (sharded_training.md 0.2, 2.6): ranks lie in rows of
-/// `shard` members (shard groups) and columns of `replicate` members (replicate groups). Gathers and
-/// reductions have groups of their own, so that their order against each other does not matter.
+/// `shard` members (shard groups) and columns of `replicate` members (replicate groups). Gathers
+/// and reductions have groups of their own, so that their order against each other does not matter.
 /// Collectives throw c10d's exceptions; a returned Work is waited for by the caller, who keeps the
 /// buffers until then. Step thread.
 

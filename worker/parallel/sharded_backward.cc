@@ -45,7 +45,8 @@ void ShardedEngine::PrepareBackward(const at::Tensor& loss) {
     std::vector<int32_t>& counts = use_.slots.emplace_back();
     const std::vector<ShardSlot>& slots = units_[unit]->slots();
     for (size_t slot = 0; slot < slots.size(); ++slot) {
-      const bool is_expected = slots[slot].trainable && (!look || reached(accumulator_of_[unit][slot]));
+      const bool is_expected =
+          slots[slot].trainable && (!look || reached(accumulator_of_[unit][slot]));
       passes_[unit].gradients_left += is_expected ? 1 : 0;
       counts.push_back(is_expected || slots[slot].accumulated.defined() ? 1 : 0);
     }

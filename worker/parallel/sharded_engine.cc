@@ -150,11 +150,8 @@ Status ShardedEngine::Build(torch::nn::Module& root) {
       unit.module->Observe(this);
     }
     modules_.push_back(is_root ? nullptr : unit.module);
-    units_.push_back(std::make_unique<ShardedUnit>(unit.name,
-                                                   std::move(unit.parameters),
-                                                   groups_,
-                                                   options_.precision,
-                                                   options_.cpu_offload));
+    units_.push_back(std::make_unique<ShardedUnit>(
+        unit.name, std::move(unit.parameters), groups_, options_.precision, options_.cpu_offload));
   }
   HookAccumulators();
   return {};
@@ -303,15 +300,15 @@ void ShardedEngine::AfterForward(const UnitModule& unit, const std::vector<at::T
     // Of nested calls of one unit the innermost ends first.
     size_t position = calls_.size() - 1;
     while (calls_[position].unit != index || calls_[position].is_over) {
-      LR_CHECK(position > 0, "unit '{}' ends a forward that it did not begin", units_[index]->name());
+      LR_CHECK(
+          position > 0, "unit '{}' ends a forward that it did not begin", units_[index]->name());
       --position;
     }
     calls_[position].is_over = true;
     for (const at::Tensor* output : outputs) {
       if (output->requires_grad()) {
-        output->register_hook([this, position](const at::Tensor& /*gradient*/) {
-          PreBackward(position);
-        });
+        output->register_hook(
+            [this, position](const at::Tensor& /*gradient*/) { PreBackward(position); });
         calls_[position].outputs.push_back(output->grad_fn());
       }
     }

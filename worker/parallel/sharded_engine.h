@@ -36,7 +36,7 @@ struct ShardedOptions {
 /// What the optimizer, the checkpoint and the counts see instead of the module's parameters.
 struct ShardedParameter {
   std::vector<std::string> names;
-  at::Tensor shard;                ///< [rows, …]; of an ignored parameter the whole one
+  at::Tensor shard;  ///< [rows, …]; of an ignored parameter the whole one
   std::vector<int64_t> full_shape;
   bool is_sharded = true;
 };
@@ -90,7 +90,7 @@ class ShardedEngine final : public ParallelEngine, private UnitObserver {
   struct UnitPass {
     int gradients_left = 0;
     int gates_left = 0;
-    bool is_ready = false;    ///< all local gradients are here
+    bool is_ready = false;  ///< all local gradients are here
     bool is_freed = false;
   };
 

@@ -126,8 +126,8 @@ at::Tensor ShardedUnit::FillGatherBuffer() const {
   for (const ShardSlot& slot : slots_) {
     part += AlignedBytes(slot);
   }
-  at::Tensor buffer = at::empty({groups_.shard_size * part},
-                                slots_.front().gathered.options().dtype(at::kByte));
+  at::Tensor buffer =
+      at::empty({groups_.shard_size * part}, slots_.front().gathered.options().dtype(at::kByte));
   int64_t offset = groups_.shard_rank * part;
   for (const ShardSlot& slot : slots_) {
     const int64_t bytes =
@@ -265,11 +265,10 @@ void ShardedUnit::StoreReduced(const at::Tensor& sum, const std::vector<bool>& i
       continue;
     }
     if (is_used[index++]) {
-      const at::Tensor mean =
-          sum.narrow(0, offset, slot.layout.NumelOf(groups_.shard_rank))
-              .to(slot.padded.options())
-              .div(divisor)
-              .view(slot.shard.sizes());
+      const at::Tensor mean = sum.narrow(0, offset, slot.layout.NumelOf(groups_.shard_rank))
+                                  .to(slot.padded.options())
+                                  .div(divisor)
+                                  .view(slot.shard.sizes());
       at::Tensor& gradient = slot.shard.mutable_grad();
       gradient = gradient.defined() ? gradient.add_(mean) : mean;
     }

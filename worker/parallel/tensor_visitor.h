@@ -23,8 +23,9 @@ void VisitTensors(at::Tensor& tensor, Visitor&& visit) {
 
 /// Plain values hold no tensor.
 template <typename Value, typename Visitor>
-  requires(std::is_arithmetic_v<Value> || std::is_enum_v<Value>)
-void VisitTensors(Value& /*value*/, Visitor&& /*visit*/) {}
+
+requires(std::is_arithmetic_v<Value> ||
+         std::is_enum_v<Value>) void VisitTensors(Value& /*value*/, Visitor&& /*visit*/) {}
 
 template <typename Visitor>
 void VisitTensors(std::string& /*text*/, Visitor&& /*visit*/) {}

@@ -41,10 +41,10 @@ class Selector {
     finished_.push_back(std::move(pending_[unit]));
     LR_TRY(CheckNames());
     if (ignoring_ && !ignored_matched_) {
-      result_.warnings.push_back(fmt::format(
-          "ignored_modules='{}' matches no module (names of adapters begin with "
-          "base_model.model., so that a pattern for the bare policy begins with .*)",
-          *request_.ignored_modules));
+      result_.warnings.push_back(
+          fmt::format("ignored_modules='{}' matches no module (names of adapters begin with "
+                      "base_model.model., so that a pattern for the bare policy begins with .*)",
+                      *request_.ignored_modules));
     }
     result_.units = std::move(finished_);
     for (UnitSelection::Unit& one : result_.units) {
@@ -79,7 +79,8 @@ class Selector {
 
   bool IsUnit(const torch::nn::Module& module) {
     const std::string name = UnitClassName(module);
-    const bool is_named = std::ranges::find(request_.class_names, name) != request_.class_names.end();
+    const bool is_named =
+        std::ranges::find(request_.class_names, name) != request_.class_names.end();
     if (is_named) {
       matched_.insert(name);
     }
@@ -120,12 +121,12 @@ class Selector {
   /// the block around it.
   Status Refuse(const torch::nn::Module& child, const std::string& name, bool wanted) const {
     const bool by_name = !request_.class_names.empty();
-    return wanted && by_name
-               ? InvalidArgument("'{}' ({}) cannot be a sharding unit: it does not derive from "
-                                 "UnitModule",
-                                 name,
-                                 UnitClassName(child))
-               : Status();
+    return wanted && by_name ? InvalidArgument(
+                                   "'{}' ({}) cannot be a sharding unit: it does not derive from "
+                                   "UnitModule",
+                                   name,
+                                   UnitClassName(child))
+                             : Status();
   }
 
   Status Add(const std::string& name, const at::Tensor& parameter, size_t unit) {

@@ -18,8 +18,8 @@ namespace lr::worker {
 
 /// Exactly one source of units.
 struct WrapRequest {
-  std::vector<std::string> class_names = {};  ///< "ACTEncoderLayer"
-  bool names_are_declared = false;        ///< by the policy: one of them is enough
+  std::vector<std::string> class_names = {};             ///< "ACTEncoderLayer"
+  bool names_are_declared = false;                       ///< by the policy: one of them is enough
   std::optional<int64_t> min_num_params = std::nullopt;  ///< blocks with more elements than this
   std::optional<std::string> ignored_modules =
       std::nullopt;  ///< regex, full match of a module's full name

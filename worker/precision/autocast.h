@@ -1,6 +1,6 @@
 #pragma once
-/// Autocast from C++, which LibTorch offers as thread-local switches only (sharded_training.md 3.3).
-/// Wrap a forward in it; backward runs outside. Step thread.
+/// Autocast from C++, which LibTorch offers as thread-local switches only
+/// (sharded_training.md 3.3). Wrap a forward in it; backward runs outside. Step thread.
 
 #include <optional>
 

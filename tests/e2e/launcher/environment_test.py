@@ -71,7 +71,7 @@ class Environment(LaunchTest):
             self.assertIn("usable core(s) for 2 workers", err)
             return None
         self.assertEqual(run.returncode, 0, err)
-        return [json.loads(line.split("]:", 1)[1]) for line in out.splitlines()]
+        return [json.loads(line) for line in out.splitlines()]
 
     def test_pet_variables_supply_options(self):
         script = self.file("show.py", SHOW)

@@ -36,7 +36,8 @@ TEST(DryRunTest, TextShowsSourcesPlanAndWorkersWithSecretsMasked) {
               AllOf(HasSubstr("PET_NPROC_PER_NODE"),
                     HasSubstr("one node; workers meet at this node, a free port"),
                     HasSubstr("worker 1: p --out=1 --hub.api_key=*** --token ***"),
-                    HasSubstr("limits    commit 10 s, heartbeat 1 s, suspect 5 s, lost 15 s"),
+                    HasSubstr("limits    last call 30 s (again 5 s), commit 10 s, heartbeat 1 s, "
+                              "suspect 5 s, lost 15 s"),
                     HasSubstr("    rank 1 of 2\n"),
                     HasSubstr("    RANK=1\n"),
                     HasSubstr("    MASTER_PORT=<free>\n"),

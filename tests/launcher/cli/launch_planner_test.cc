@@ -17,6 +17,7 @@ using ::lr::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
 
 constexpr auto kInvalid = StatusCode::kInvalidArgument;
 
@@ -71,12 +72,41 @@ TEST(LaunchPlannerTest, NodeRankMustExist) {
               StatusIs(kInvalid, HasSubstr("from 0 to 1")));
 }
 
-TEST(LaunchPlannerTest, RestartsComeLater) {
-  EXPECT_THAT(PlanOf({"--max-restarts=0"}), IsOk());
-  EXPECT_THAT(PlanOf({"--max-restarts=3"}),
-              StatusIs(kInvalid, HasSubstr("--max-restarts=3: restarts come later")));
-  EXPECT_THAT(PlanOf({}, {{"PET_MAX_RESTARTS", "3"}}),
-              StatusIs(kInvalid, HasSubstr("PET_MAX_RESTARTS=3")));
+TEST(LaunchPlannerTest, RestartsAreCountedApartFromNodeLosses) {
+  const RestartRules none = PlanOf({})->policy.restarts;
+  EXPECT_EQ(none.max_restarts, 0);
+  EXPECT_FALSE(none.max_node_losses);
+  EXPECT_FALSE(none.always);
+  EXPECT_EQ(PlanOf({}, {{"PET_MAX_RESTARTS", "3"}})->policy.restarts.max_restarts, 3);
+  const RestartRules given =
+      PlanOf({"--max-restarts=2", "--max-node-losses=5", "--always-restart"})->policy.restarts;
+  EXPECT_EQ(given.max_restarts, 2);
+  EXPECT_EQ(given.max_node_losses, 5);
+  EXPECT_TRUE(given.always);
+  EXPECT_THAT(PlanOf({"--max-restarts=-1"}), StatusIs(kInvalid, HasSubstr("--max-restarts=-1")));
+}
+
+TEST(LaunchPlannerTest, RangesGrowAndFixedSizesHaveSpares) {
+  const auto plan = PlanOf({"--nnodes=2:4",
+                            "--rdzv-backend=c10d",
+                            "--rdzv-endpoint=a",
+                            "--grow=never",
+                            "--rdzv-conf=last_call_timeout=1,lost_timeout=7"});
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->min_nodes, 2);
+  EXPECT_EQ(plan->max_nodes, 4);
+  EXPECT_EQ(plan->policy.grow, GrowRule::kNever);
+  EXPECT_EQ(plan->endpoint.times.last_call, 1s);
+  EXPECT_EQ(plan->endpoint.times.reform_last_call, 5s);
+  EXPECT_EQ(plan->endpoint.times.lost, 7s);
+  EXPECT_EQ(PlanOf({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=a", "--spares=1"})
+                ->policy.spares,
+            1);
+  EXPECT_EQ(PlanOf({"--nnodes=1:2", "--rdzv-endpoint=a"})->min_nodes, 2);
+  EXPECT_THAT(PlanOf({"--nnodes=2", "--rdzv-endpoint=a", "--spares=1"}),
+              StatusIs(kInvalid, HasSubstr("use c10d")));
+  EXPECT_THAT(PlanOf({"--nnodes=2", "--rdzv-endpoint=a", "--grow=never"}),
+              StatusIs(kInvalid, HasSubstr("MIN:MAX")));
 }
 
 TEST(LaunchPlannerTest, ShutdownTimeoutHasTorchrunsPrecedence) {

@@ -27,7 +27,8 @@ RunOutcome Failed(int code) {
           .exit_code = code,
           .reason = "rank 1 ended with exit code 7",
           .root_cause = ending,
-          .failures = {ending}};
+          .failures = {ending},
+          .next = ""};
 }
 
 TEST(ExitPlanTest, SuccessSaysNothing) {

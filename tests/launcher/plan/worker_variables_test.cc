@@ -22,6 +22,7 @@ Assignment TwoNodes() {
   Assignment assignment;
   assignment.run_id = "job7";
   assignment.epoch = 3;
+  assignment.restart_count = 1;
   assignment.nodes = {{.node_id = "a",
                        .host_name = "h0",
                        .address = "10.0.0.1",
@@ -62,7 +63,7 @@ TEST(WorkerVariablesTest, GivesTorchrunsTable) {
                               {"ROLE_WORLD_SIZE", "5"},
                               {"MASTER_ADDR", "10.0.0.1"},
                               {"MASTER_PORT", "29500"},
-                              {"TORCHELASTIC_RESTART_COUNT", "0"},
+                              {"TORCHELASTIC_RESTART_COUNT", "1"},
                               {"TORCHELASTIC_MAX_RESTARTS", "0"},
                               {"TORCHELASTIC_RUN_ID", "job7"},
                               {"TORCHELASTIC_USE_AGENT_STORE", "False"},

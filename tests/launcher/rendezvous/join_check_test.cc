@@ -23,8 +23,8 @@ TEST_P(JoinCheckTest, RefusesWithBothSidesNamed) {
   Hello hello;
   hello.identity = MakeNode("second", 1);
   GetParam().change(hello);
-  const auto refused =
-      CheckJoin(hello, {&member}, {.run_id = "run", .nodes = 2, .strict_ranks = true});
+  const auto refused = CheckJoin(
+      hello, {&member}, {.run_id = "run", .min_nodes = 2, .max_nodes = 2, .strict_ranks = true});
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->code, GetParam().code);
   EXPECT_EQ(refused->exit_code, 76);
@@ -103,7 +103,8 @@ TEST(JoinCheckTest, ASurplusLauncherOnTheSameHostIsAskedWhetherOneWasMeant) {
   Hello hello;
   hello.identity = MakeNode("host");
   hello.identity.node_id = "c";
-  const auto refused = CheckJoin(hello, {&a, &b}, {.run_id = "run", .nodes = 2});
+  const auto refused =
+      CheckJoin(hello, {&a, &b}, {.run_id = "run", .min_nodes = 2, .max_nodes = 2});
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->code, RefusalCode::kFull);
   EXPECT_THAT(refused->text, AllOf(HasSubstr("2 of 2"), HasSubstr("3 launchers of this run")));
@@ -112,7 +113,8 @@ TEST(JoinCheckTest, ASurplusLauncherOnTheSameHostIsAskedWhetherOneWasMeant) {
 TEST(JoinCheckTest, TheFirstNodeIsComparedWithNobody) {
   Hello hello;
   hello.identity = MakeNode("host", 1);
-  EXPECT_FALSE(CheckJoin(hello, {}, {.run_id = "run", .nodes = 2, .strict_ranks = true}));
+  EXPECT_FALSE(CheckJoin(
+      hello, {}, {.run_id = "run", .min_nodes = 2, .max_nodes = 2, .strict_ranks = true}));
 }
 
 }  // namespace

@@ -104,7 +104,10 @@ class ManyNodesTest : public ::testing::Test {
   }
 
   boost::asio::io_context loop_;
-  RunHost host_{loop_, {"run", kNodes, true}, RunTiming{}, nullptr};
+  RunHost host_{loop_,
+                {.run_id = "run", .min_nodes = kNodes, .max_nodes = kNodes, .strict_ranks = true},
+                RunTiming{},
+                nullptr};
   std::unique_ptr<RendezvousServer> server_;
   std::vector<std::unique_ptr<SimulatedNode>> nodes_;
 };

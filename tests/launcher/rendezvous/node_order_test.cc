@@ -18,6 +18,12 @@ OrderCandidate Node(std::optional<int> rank,
   return {rank, serves, host, arrival};
 }
 
+OrderCandidate Survivor(int last_rank, const char* host) {
+  OrderCandidate candidate = Node(std::nullopt, host);
+  candidate.last_rank = last_rank;
+  return candidate;
+}
+
 constexpr std::nullopt_t none = std::nullopt;
 
 TEST(NodeOrderTest, ExplicitRanksDecideWhenTheyAreOneEach) {
@@ -31,6 +37,22 @@ TEST(NodeOrderTest, RanksThatAllWereLeftAtZeroAreIgnoredWithOneWarning) {
   const NodeOrder order = OrderNodes({Node(0, "b"), Node(0, "a")});
   EXPECT_THAT(order.order, ElementsAre(1, 0));
   EXPECT_THAT(order.warning, HasSubstr("not 0 to 1 once each"));
+}
+
+TEST(NodeOrderTest, SurvivorsKeepTheirRanksAndNewcomersTakeTheHoles) {
+  const NodeOrder order = OrderNodes(
+      {Node(none, "a"), Survivor(3, "b"), Survivor(0, "c"), Survivor(1, "d"), Node(none, "e")});
+  EXPECT_THAT(order.order, ElementsAre(2, 3, 0, 1, 4));
+  EXPECT_THAT(order.reason, HasSubstr("epoch before"));
+  EXPECT_THAT(order.warning, IsEmpty());
+}
+
+TEST(NodeOrderTest, SurvivorsOfALargerRunCloseRanksInOrder) {
+  EXPECT_THAT(OrderNodes({Survivor(5, "a"), Survivor(2, "b")}).order, ElementsAre(1, 0));
+  EXPECT_THAT(OrderNodes({Survivor(1, "a"), Survivor(7, "b"), Node(none, "c")}).order,
+              ElementsAre(2, 0, 1));
+  EXPECT_THAT(OrderNodes({Survivor(0, "z"), Survivor(1, "a"), Survivor(2, "b")}).order,
+              ElementsAre(0, 1, 2));
 }
 
 TEST(NodeOrderTest, ThenTheServingNodeThenNaturalNamesThenArrival) {

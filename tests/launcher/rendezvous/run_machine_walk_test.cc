@@ -3,6 +3,7 @@
 // in run_machine_test.cc.
 #include <random>
 #include <set>
+#include <vector>
 
 #include "tests/launcher/rendezvous/run_scene.h"
 
@@ -21,14 +22,27 @@ class Walk {
   explicit Walk(uint32_t seed)
       : random_(seed),
         nodes_(Draw(1, 4)),
-        machine_({.run_id = "run", .nodes = nodes_, .strict_ranks = Draw(0, 1) == 1}, {}, now_) {}
+        min_nodes_(Draw(0, 1) == 0 ? nodes_ : Draw(1, nodes_)),
+        machine_({.run_id = "run",
+                  .min_nodes = min_nodes_,
+                  .max_nodes = nodes_,
+                  .strict_ranks = Draw(0, 1) == 1,
+                  .native = Draw(0, 1) == 1,
+                  .policy = AnyPolicy(),
+                  .seed = seed},
+                 AnyTiming(),
+                 now_) {
+    for (int slot = 0; slot <= nodes_ + 1; ++slot) {
+      ids_.push_back(slot + 1);
+    }
+  }
 
   void Run() {
     for (int step = 0; step < 400 && machine_.state() != RunState::kClosed; ++step) {
       Step();
     }
     // Whatever happened: left alone, the run ends or waits for somebody it can name.
-    for (int second = 0; second < 700 && machine_.state() != RunState::kClosed; ++second) {
+    for (int second = 0; second < 2000 && machine_.state() != RunState::kClosed; ++second) {
       now_ += std::chrono::seconds(1);
       Take(machine_.Tick(now_));
       CheckStep();
@@ -47,26 +61,48 @@ class Walk {
  private:
   int Draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
 
-  MemberId AnyNode() { return Draw(1, nodes_ + 1); }
+  RunPolicy AnyPolicy() {
+    RunPolicy policy;
+    policy.restarts.max_restarts = Draw(0, 3);
+    if (Draw(0, 2) == 0) {
+      policy.restarts.max_node_losses = Draw(0, 3);
+    }
+    policy.restarts.always = Draw(0, 3) == 0;
+    policy.grow = static_cast<GrowRule>(Draw(0, 2));
+    policy.spares = Draw(0, 1);
+    return policy;
+  }
+
+  RunTiming AnyTiming() {
+    RunTiming timing;
+    timing.last_call = std::chrono::seconds(Draw(0, 5));
+    timing.reform_last_call = std::chrono::seconds(Draw(0, 2));
+    return timing;
+  }
+
+  /// Somebody who takes part, or could.
+  int AnySlot() { return Draw(0, nodes_ + 1); }
 
   int64_t AnyEpoch() { return machine_.epoch() - (Draw(0, 9) == 0 ? 1 : 0); }
 
   void Step() {
     now_ += std::chrono::milliseconds(Draw(0, 300));
-    const MemberId node = AnyNode();
+    const int slot = AnySlot();
+    const MemberId node = ids_[static_cast<size_t>(slot)];
     switch (Draw(0, 12)) {
       case 0:
         Take(machine_.Tick(now_));
         break;
       case 1:
         if (Draw(0, 5) == 0) {
-          gone_.insert(node);
+          running_.erase(node);
           Take(machine_.StreamLost(node, "cut", now_));
+          ids_[static_cast<size_t>(slot)] = next_id_++;  // streams are never used again
         }
         break;
       case 2:
       case 3:
-        Join(node);
+        Join(slot, node);
         break;
       case 4:
         Say(node, Reserved{AnyEpoch(), "10.0.0.1", 4000, Draw(0, 30) == 0 ? "busy" : ""});
@@ -83,7 +119,7 @@ class Walk {
         End(node);
         break;
       case 10:
-        Say(node, Stopped{AnyEpoch()});
+        ReportStopped(node);
         break;
       case 11:
         if (Draw(0, 20) == 0) {
@@ -100,13 +136,13 @@ class Walk {
     CheckStep();
   }
 
-  void Join(MemberId node) {
-    if (gone_.contains(node)) {
-      return;  // ids are never used again
+  void Join(int slot, MemberId node) {
+    if (slot == 0 && node != 1) {
+      return;  // the host's own node was cut off: there is no host
     }
     Hello hello;
-    hello.identity = MakeNode("host" + std::to_string(node), static_cast<int>(node) - 1);
-    hello.local = node == 1;
+    hello.identity = MakeNode("host" + std::to_string(node), slot);
+    hello.local = slot == 0;
     local_joined_ = local_joined_ || hello.local;
     Say(node, hello);
   }
@@ -115,8 +151,17 @@ class Walk {
     WorkerEnding ending;
     ending.rank = Draw(0, 2 * nodes_ - 1);
     ending.exit_code = Draw(0, 30) == 0 ? 3 : 0;
+    ending.stopped_early = Draw(0, 1) == 0;
     ending.stopped_by_us = machine_.state() == RunState::kStopping && Draw(0, 1) == 0;
     Say(node, Ended{AnyEpoch(), ending});
+  }
+
+  void ReportStopped(MemberId node) {
+    const int64_t epoch = AnyEpoch();
+    if (running_.contains(node) && running_[node] == epoch) {
+      running_.erase(node);
+    }
+    Say(node, Stopped{epoch});
   }
 
   void Say(MemberId node, NodeMessage message) {
@@ -131,6 +176,10 @@ class Walk {
   void Take(const RunActions& actions) {
     for (const RunAction& action : actions) {
       EXPECT_FALSE(action.reason.empty());
+      if (action.kind == RunAction::Kind::kDrop) {
+        running_.erase(action.member);  // cut off: its launcher fences its workers
+        sent_[action.member].closed = false;
+      }
       if (action.kind == RunAction::Kind::kSend) {
         std::visit([&](const auto& message) { Got(action.member, message); }, *action.message);
       }
@@ -144,15 +193,18 @@ class Walk {
     EXPECT_GT(assign.assignment.epoch, sent_[node].go_epoch);
     sent_[node].assigned_epoch = assign.assignment.epoch;
     members_[assign.assignment.epoch].insert(node);
-    EXPECT_EQ(static_cast<int>(assign.assignment.nodes.size()), nodes_);
-    EXPECT_EQ(assign.assignment.world_size, 2 * nodes_);
+    const int size = static_cast<int>(assign.assignment.nodes.size());
+    EXPECT_THAT(size, ::testing::AllOf(::testing::Ge(min_nodes_), ::testing::Le(nodes_)));
+    EXPECT_EQ(assign.assignment.world_size, 2 * size);
   }
 
   void Got(MemberId node, const Go& go) {
     EXPECT_EQ(go.epoch, machine_.epoch());
     EXPECT_EQ(go.epoch, sent_[node].assigned_epoch) << "started without its part of the plan";
-    EXPECT_TRUE(ran_.empty() || ran_ == std::set{go.epoch}) << "two epochs ran";
-    ran_.insert(go.epoch);
+    for (const auto& [other, epoch] : running_) {
+      EXPECT_EQ(epoch, go.epoch) << "two epochs ran";
+    }
+    running_[node] = go.epoch;
     sent_[node].go_epoch = go.epoch;
     EXPECT_EQ(acked_[go.epoch], members_[go.epoch]) << "started before everybody had accepted";
   }
@@ -160,6 +212,14 @@ class Walk {
   void Got(MemberId node, const Stop& stop) {
     EXPECT_EQ(stop.epoch, sent_[node].go_epoch);
     EXPECT_FALSE(stop.order.text.empty());
+  }
+
+  void Got(MemberId node, const Reforming& reforming) {
+    EXPECT_EQ(reforming.epoch, sent_[node].go_epoch);
+    EXPECT_FALSE(running_.contains(node)) << "formed anew over running workers";
+    EXPECT_FALSE(reforming.ended.succeeded) << "a finished run started again";
+    EXPECT_FALSE(reforming.ended.next.empty());
+    ++reformings_;
   }
 
   void Got(MemberId node, const Closed& closed) {
@@ -175,18 +235,21 @@ class Walk {
     sent_[node] = {};
   }
 
-  /// The state never goes back once workers run, and the reason to wait is always known.
+  /// The state goes back behind RUNNING only by forming the next epoch, and the reason to wait is
+  /// always known.
   void CheckStep() {
     const RunState state = machine_.state();
     EXPECT_EQ(machine_.WaitingFor().empty(), state == RunState::kClosed);
-    if (last_ >= RunState::kRunning) {
+    if (last_ >= RunState::kRunning && reformings_ == 0 && !running_.empty()) {
       EXPECT_GE(state, last_);
     }
     last_ = state;
+    reformings_ = 0;
   }
 
   std::mt19937 random_;
-  int nodes_;
+  int nodes_;  ///< at most
+  int min_nodes_;
   Instant now_{0};
   RunMachine machine_;
   RunState last_ = RunState::kOpen;
@@ -194,8 +257,10 @@ class Walk {
   std::map<MemberId, WalkNode> sent_;
   std::map<int64_t, std::set<MemberId>> members_;
   std::map<int64_t, std::set<MemberId>> acked_;
-  std::set<int64_t> ran_;
-  std::set<MemberId> gone_;
+  std::map<MemberId, int64_t> running_;  ///< epoch of a node's workers
+  std::vector<MemberId> ids_;            ///< of the slots; slot 0 is the host's own node
+  MemberId next_id_ = 100;
+  int reformings_ = 0;
 };
 
 TEST(RunMachineWalkTest, InvariantsHoldOnEveryWalk) {

@@ -33,8 +33,14 @@ inline NodeIdentity MakeNode(const std::string& host, std::optional<int> rank = 
 
 class RunScene {
  public:
-  explicit RunScene(int nodes, bool strict_ranks = false, RunTiming timing = {})
-      : machine_({.run_id = "run", .nodes = nodes, .strict_ranks = strict_ranks}, timing, now_) {}
+  explicit RunScene(int nodes, bool strict_ranks = false, RunPolicy policy = {})
+      : RunScene(RunRules{.run_id = "run",
+                          .min_nodes = nodes,
+                          .max_nodes = nodes,
+                          .strict_ranks = strict_ranks,
+                          .policy = policy}) {}
+
+  explicit RunScene(RunRules rules) : machine_(std::move(rules), {}, now_) {}
 
   RunMachine& machine() { return machine_; }
 
@@ -46,6 +52,16 @@ class RunScene {
     while (now_ < end) {
       now_ = std::min<Instant>(end, now_ + milliseconds(250));
       Take(machine_.Tick(now_));
+    }
+  }
+
+  /// The same with nodes 1 … n alive.
+  void Tick(std::chrono::nanoseconds span, int nodes) {
+    for (Instant end = now_ + span; now_ < end;) {
+      Tick(std::min<std::chrono::nanoseconds>(seconds(1), end - now_));
+      for (int node = 1; node <= nodes; ++node) {
+        Say(node, Beat{});
+      }
     }
   }
 
@@ -88,6 +104,7 @@ class RunScene {
   WorkerEnding Ending(int rank, int exit_code = 0, bool by_us = false, int64_t at = 0) {
     WorkerEnding ending;
     ending.rank = rank;
+    ending.pid = 1000 + rank;
     ending.exit_code = exit_code;
     ending.stopped_by_us = by_us;
     ending.end_unix_ns = at;
@@ -96,6 +113,20 @@ class RunScene {
 
   void End(MemberId node, int rank, int exit_code = 0, bool by_us = false, int64_t at = 0) {
     Say(node, Ended{machine_.epoch(), Ending(rank, exit_code, by_us, at)});
+  }
+
+  /// All workers of the epoch end: `failing` with `exit_code` after `uptime`, the others because
+  /// they are stopped.
+  void FailEpoch(int nodes, int failing, int exit_code, seconds uptime = seconds(60)) {
+    Tick(uptime, nodes);
+    for (const int rank : RanksFrom(failing, 2 * nodes)) {
+      WorkerEnding ending = Ending(rank, rank == failing ? exit_code : 143, rank != failing);
+      ending.end_unix_ns = std::chrono::nanoseconds(uptime).count();
+      Say(rank / 2 + 1, Ended{machine_.epoch(), ending});
+    }
+    for (int node = 1; node <= nodes; ++node) {
+      Stop(node);
+    }
   }
 
   void Stop(MemberId node) { Say(node, Stopped{machine_.epoch()}); }
@@ -128,6 +159,14 @@ class RunScene {
   const RunOutcome& outcome() { return machine_.outcome().value(); }  // NOLINT: asserted by callers
 
  private:
+  static std::vector<int> RanksFrom(int first, int count) {
+    std::vector<int> ranks;
+    for (int i = 0; i < count; ++i) {
+      ranks.push_back((first + i) % count);
+    }
+    return ranks;
+  }
+
   void Take(const RunActions& actions) {
     for (const RunAction& action : actions) {
       EXPECT_FALSE(action.reason.empty());

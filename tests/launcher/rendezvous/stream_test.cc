@@ -97,6 +97,8 @@ class Node {
 
   void On(const BeatEcho& /*message*/) { ++echoes; }
 
+  void On(const Reforming& /*reforming*/) {}
+
   void On(const Closed& message) { closed = message.outcome; }
 
   std::unique_ptr<HostLink> link_;
@@ -105,11 +107,11 @@ class Node {
 class StreamTest : public ::testing::Test {
  protected:
   void Serve(int nodes) {
-    host_ =
-        std::make_unique<RunHost>(loop_,
-                                  RunRules{.run_id = "run", .nodes = nodes, .strict_ranks = true},
-                                  RunTiming{},
-                                  [this](const std::string& note) { notes_.push_back(note); });
+    host_ = std::make_unique<RunHost>(
+        loop_,
+        RunRules{.run_id = "run", .min_nodes = nodes, .max_nodes = nodes, .strict_ranks = true},
+        RunTiming{},
+        [this](const std::string& note) { notes_.push_back(note); });
     auto server = RendezvousServer::Listen(loop_, *host_, "127.0.0.1", 0);
     ASSERT_THAT(server, IsOk());
     server_ = std::move(server).value();
@@ -280,7 +282,7 @@ TEST_F(StreamTest, SilenceInsteadOfAnAnswerEndsAfterThreeSeconds) {
 
 TEST_F(StreamTest, APortBelongsToOneHostAndTheErrorNamesIt) {
   Serve(2);
-  RunHost other(loop_, {.run_id = "other", .nodes = 2}, {}, nullptr);
+  RunHost other(loop_, {.run_id = "other", .min_nodes = 2, .max_nodes = 2}, {}, nullptr);
   EXPECT_THAT(RendezvousServer::Listen(loop_, other, "127.0.0.1", server_->port()),
               StatusIs(StatusCode::kAlreadyExists,
                        AllOf(HasSubstr(fmt::format("port {} is in use", server_->port())),

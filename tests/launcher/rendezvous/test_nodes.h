@@ -43,6 +43,7 @@ struct TestNode {
   std::vector<std::string> requests;
   std::optional<Assignment> assignment;
   bool running = false;
+  std::vector<RunOutcome> reformed;  ///< epochs that ended
   std::optional<StopOrder> stop;
   std::optional<RunOutcome> outcome;
   std::optional<std::pair<int, std::string>> refused;
@@ -155,6 +156,10 @@ class Nodes {
       }
       node.membership->ReportStopped(node.assignment->epoch);
     };
+    events.reforming = [&node](const RunOutcome& ended) {
+      node.running = false;
+      node.reformed.push_back(ended);
+    };
     events.request = [&node](const ControlRequest& ask) { node.requests.push_back(ask.id); };
     events.closed = [&node](const RunOutcome& outcome) { node.outcome = outcome; };
     events.refused = [&node](int code, const std::string& text) { node.refused = {code, text}; };
@@ -168,7 +173,8 @@ class Nodes {
                                .worker_port = 0,
                                .control_port = 0,
                                .worker_port_explicit = false,
-                               .join_timeout = std::chrono::seconds(20)};
+                               .join_timeout = std::chrono::seconds(20),
+                               .policy = {}};
   std::vector<std::unique_ptr<TestNode>> nodes_;
 };
 

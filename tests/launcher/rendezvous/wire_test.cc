@@ -26,6 +26,7 @@ WorkerEnding FullEnding() {
   ending.signal = 9;
   ending.core_dumped = true;
   ending.stopped_by_us = true;
+  ending.stopped_early = true;
   ending.start_unix_ns = 1'700'000'000'000'000'001;
   ending.end_unix_ns = 1'700'000'000'000'000'002;
   ending.error_file = "/runs/a/error.json";
@@ -70,6 +71,7 @@ std::vector<NodeMessage> NodeMessages() {
           Reserved{7, "10.0.0.4", 29501, "busy"},
           Ack{7, "no route"},
           Beat{1'700'000'000'000'000'000},
+          Progress{7, {41'233, 41'000}},
           Ended{7, FullEnding()},
           Stopped{7},
           StopRequest{{StopReason::kCancelled, "enough", 2}},
@@ -87,15 +89,19 @@ std::vector<HostMessage> HostMessages() {
   assignment.master_addr = "10.0.0.1";
   assignment.master_port = 29500;
   assignment.resume_from = "/ckpt";
+  assignment.restart_count = 1;
+  const RunOutcome outcome = {
+      false, 42, "rank 13 failed", FullEnding(), {FullEnding(), FullEnding()}, "restart 1 of 2"};
   return {Refused{RefusalCode::kUnreachable, 76, "why"},
-          Waiting{"for you"},
+          Waiting{"for you", true},
           Reserve{7, "10.0.0.1"},
           Assign{assignment},
           Go{7},
           Stop{7, {StopReason::kNodeLost, "node 1 was lost", 15}},
           Control{{ControlRequest::Kind::kCheckpointAndStop, "r"}},
           BeatEcho{1, 2},
-          Closed{{false, 42, "rank 13 failed", FullEnding(), {FullEnding(), FullEnding()}}}};
+          Reforming{7, outcome},
+          Closed{outcome}};
 }
 
 TEST(WireTest, EveryMessageSurvivesTheWayThereAndBack) {
@@ -112,7 +118,7 @@ TEST(WireTest, PlainFieldsArriveAsTheyWere) {
   EXPECT_EQ(hello.identity.run_id, "run \xff");
   EXPECT_EQ(hello.identity.node_rank, 0);
   EXPECT_EQ(hello.identity.plan_digest, FullIdentity().plan_digest);
-  const auto ended = std::get<Ended>(*FromWire(ToWire(NodeMessage(NodeMessages()[4]))));
+  const auto ended = std::get<Ended>(*FromWire(ToWire(NodeMessage(NodeMessages()[5]))));
   EXPECT_EQ(ended.ending.message, FullEnding().message);
   EXPECT_EQ(ended.ending.last_lines, FullEnding().last_lines);
   EXPECT_EQ(ended.ending.last_lines_are_stdout, FullEnding().last_lines_are_stdout);
@@ -224,7 +230,7 @@ TEST(WireTest, AHostIsNotTrustedEither) {
 
 TEST(WireTest, ARefusalWithACodeOfTheFutureIsStillARefusal) {
   v1::HostMessage wire = ToWire(HostMessages()[0]);
-  wire.mutable_refused()->set_code("EXCLUDED");
+  wire.mutable_refused()->set_code("FROM_THE_FUTURE");
   const auto refused = std::get<Refused>(*FromWire(wire));
   EXPECT_EQ(refused.code, RefusalCode::kProtocol);
   EXPECT_EQ(refused.text, "why");

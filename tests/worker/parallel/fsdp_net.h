@@ -26,8 +26,8 @@ class BlockImpl : public UnitModule {
     norm1 = register_module("norm1", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
     norm2 = register_module("norm2", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
     qkv = register_module("qkv", torch::nn::Linear(kWidth, 3 * kWidth));
-    proj = register_module(
-        "proj", torch::nn::Linear(torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
+    proj = register_module("proj",
+                           torch::nn::Linear(torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
     up = register_module("up", torch::nn::Linear(kWidth, kFeedForward));
     down = register_module("down", torch::nn::Linear(kFeedForward, kWidth));
     gain = register_parameter("gain", torch::ones({1}));

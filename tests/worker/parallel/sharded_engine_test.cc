@@ -19,10 +19,10 @@ using lr::testing::IsOk;
 using lr::testing::MakeShardGroups;
 using lr::testing::RunRankThreads;
 using lr::testing::StatusIs;
-using testing::MakeNet;
-using testing::NetImpl;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::MakeNet;
+using testing::NetImpl;
 
 using Gradients = std::map<std::string, at::Tensor>;
 
@@ -171,8 +171,8 @@ TEST(ShardedEngineTest, EveryRankMayUseOtherBlocksInEveryStep) {
     for (int round = 0; round < kRounds; ++round) {
       at::Tensor x = Input(rank, 0);
       engine->BeginForward({&x}, true);
-      at::Tensor loss = PartialLoss(
-          *net, x, uses[static_cast<size_t>(round)][static_cast<size_t>(rank)]);
+      at::Tensor loss =
+          PartialLoss(*net, x, uses[static_cast<size_t>(round)][static_cast<size_t>(rank)]);
       engine->EndForward({&loss}, true);
       engine->Backward(loss, true);
       const Gradients found = GatherGradients(*engine);
@@ -236,9 +236,8 @@ TEST(ShardedEngineTest, FrozenBlocksAreFreedWhenTheirInputsGradientIsDone) {
     at::Tensor x = Input(rank, 0);
     engine->BeginForward({&x}, true);
     const at::Tensor embedded = net->embed(x);
-    embedded.register_hook([&](const at::Tensor& /*gradient*/) {
-      at_the_first_block = engine->resident_elements();
-    });
+    embedded.register_hook(
+        [&](const at::Tensor& /*gradient*/) { at_the_first_block = engine->resident_elements(); });
     at::Tensor hidden = embedded;
     for (const size_t block : net->order) {
       hidden = net->blocks->at<testing::BlockImpl>(block).forward(hidden);
@@ -258,9 +257,9 @@ TEST(ShardedEngineTest, FrozenBlocksAreFreedWhenTheirInputsGradientIsDone) {
     }
     EXPECT_LE(at_the_first_block, root);  // all blocks are free again
     for (const ShardedParameter& one : engine->parameters()) {
-      EXPECT_EQ(one.shard.grad().defined(),
-                !one.names.front().starts_with("blocks.1") &&
-                    !one.names.front().starts_with("blocks.2"))
+      EXPECT_EQ(
+          one.shard.grad().defined(),
+          !one.names.front().starts_with("blocks.1") && !one.names.front().starts_with("blocks.2"))
           << one.names.front();
     }
   });
@@ -346,7 +345,8 @@ TEST(UnitSelectionTest, RefusalsNameWhatIsWrong) {
               IsOk());
   EXPECT_THAT(SelectionError(*net, {.class_names = {"Block"}, .ignored_modules = "("}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("regular expression")));
-  const auto unmatched = SelectUnits(*net, {.class_names = {"Block"}, .ignored_modules = "nothing"});
+  const auto unmatched =
+      SelectUnits(*net, {.class_names = {"Block"}, .ignored_modules = "nothing"});
   ASSERT_THAT(unmatched, IsOk());
   EXPECT_THAT(unmatched->warnings, ::testing::ElementsAre(HasSubstr("matches no module")));
 }

@@ -62,7 +62,8 @@ class CaseRun {
         group.params.push_back(one.shard);
       }
     }
-    auto optimizer = Optimizer::Create({.type = "adamw", .lr = 1e-2, .weight_decay = 0.01}, {group});
+    auto optimizer =
+        Optimizer::Create({.type = "adamw", .lr = 1e-2, .weight_decay = 0.01}, {group});
     EXPECT_THAT(optimizer, IsOk());
     optimizer_ = std::move(optimizer).value();
   }
@@ -76,11 +77,10 @@ class CaseRun {
       const at::Tensor y = data.at("y")[step].narrow(0, rank_ * part, part);
       json step_losses;
       for (int64_t pass = 0; pass < passes; ++pass) {
-        step_losses.push_back(
-            Pass(x.chunk(passes)[static_cast<size_t>(pass)],
-                 y.chunk(passes)[static_cast<size_t>(pass)],
-                 passes,
-                 pass == passes - 1));
+        step_losses.push_back(Pass(x.chunk(passes)[static_cast<size_t>(pass)],
+                                   y.chunk(passes)[static_cast<size_t>(pass)],
+                                   passes,
+                                   pass == passes - 1));
       }
       losses.push_back(passes > 1 ? step_losses : step_losses[0]);
       norms.push_back(Norm().item<double>());
@@ -168,7 +168,8 @@ class CaseRun {
 /// Rows 18…35 of a qkv.bias have a gradient of zero in theory; Adam turns its rounding noise into
 /// steps.
 at::Tensor WithoutKeyBias(const std::string& name, const at::Tensor& tensor) {
-  return name.ends_with("qkv.bias") ? at::cat({tensor.slice(0, 0, 18), tensor.slice(0, 36)}) : tensor;
+  return name.ends_with("qkv.bias") ? at::cat({tensor.slice(0, 0, 18), tensor.slice(0, 36)})
+                                    : tensor;
 }
 
 class NumbersTest : public ::testing::TestWithParam<std::string> {};

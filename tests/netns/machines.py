@@ -1,4 +1,4 @@
-"""Two machines on one: network namespaces joined by a veth pair, each with its own host name.
+"""Several machines on one: network namespaces on one bridge, each with its own host name.
 
 Made once per test class and removed with it. Where namespaces cannot be made (no CAP_SYS_ADMIN, no `ip`) the tests are skipped and
 say why.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 LAUNCH = Path(os.environ.get("LR_BIN", "build/release/bin")) / "lr-launch"
 TIMEOUT_S = 30
-ADDRESSES = ("10.213.77.1", "10.213.77.2")
+ADDRESSES = ("10.213.77.1", "10.213.77.2", "10.213.77.3")
 STORE_PORT = 29500
 
 
@@ -23,7 +23,7 @@ def ip(*words):
 
 
 def why_not():
-    """None, or the reason why there cannot be two namespaces here."""
+    """None, or the reason why there cannot be namespaces here."""
     if shutil.which("ip") is None:
         return "the command `ip` (iproute2) is missing"
     name = f"lr-try-{os.getpid()}"
@@ -50,6 +50,9 @@ class Node:
     def running(self):
         return self.process.poll() is None
 
+    def terminate(self):
+        self.process.terminate()
+
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
 
@@ -60,20 +63,25 @@ class Node:
         return self.err.read_text()
 
 
-class TwoNodesTest(unittest.TestCase):
+class NodesTest(unittest.TestCase):
+    MACHINES = 2
+
     @classmethod
     def setUpClass(cls):
         reason = why_not()
         if reason is not None:
             raise unittest.SkipTest(reason)
-        cls.namespaces = [f"lr-{os.getpid()}-{side}" for side in "ab"]
-        ends = [f"lr{os.getpid() % 100000}{side}" for side in "ab"]
-        steps = [["netns", "add", name] for name in cls.namespaces]
-        steps.append(["link", "add", ends[0], "netns", cls.namespaces[0], "type", "veth", "peer", "name", ends[1], "netns", cls.namespaces[1]])
-        for name, end, address in zip(cls.namespaces, ends, ADDRESSES):
-            steps += [["-n", name, "addr", "add", f"{address}/24", "dev", end], ["-n", name, "link", "set", end, "up"],
+        sides = "abc"[:cls.MACHINES]
+        cls.namespaces = [f"lr-{os.getpid()}-{side}" for side in sides]
+        cls.switch = f"lr-{os.getpid()}-sw"  # the bridge has its own namespace, so nothing of the host is touched
+        cls.ends = [f"lr{os.getpid() % 100000}{side}" for side in sides]
+        steps = [["netns", "add", name] for name in (*cls.namespaces, cls.switch)]
+        steps += [["-n", cls.switch, "link", "add", "br0", "type", "bridge"], ["-n", cls.switch, "link", "set", "br0", "up"]]
+        for name, end, address in zip(cls.namespaces, cls.ends, ADDRESSES):
+            steps += [["link", "add", end, "netns", name, "type", "veth", "peer", "name", f"p{end}", "netns", cls.switch],
+                      ["-n", cls.switch, "link", "set", f"p{end}", "master", "br0"], ["-n", cls.switch, "link", "set", f"p{end}", "up"],
+                      ["-n", name, "addr", "add", f"{address}/24", "dev", end], ["-n", name, "link", "set", end, "up"],
                       ["-n", name, "link", "set", "lo", "up"]]
-        cls.ends = ends
         for step in steps:
             done = ip(*step)
             if done.returncode != 0:
@@ -82,8 +90,15 @@ class TwoNodesTest(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        for name in cls.namespaces:
+        for name in (*cls.namespaces, cls.switch):
             ip("netns", "del", name)
+
+    def cut(self, machine):
+        """Pulls the machine's cable at the switch: nothing is reset, packets just vanish."""
+        ip("-n", self.switch, "link", "set", f"p{self.ends[machine]}", "nomaster")
+
+    def mend(self, machine):
+        ip("-n", self.switch, "link", "set", f"p{self.ends[machine]}", "master", "br0")
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="lr-netns-"))
@@ -96,8 +111,8 @@ class TwoNodesTest(unittest.TestCase):
                 node.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def start(self, machine, script, *options, nnodes=2, nproc=2, node_rank=None, host=None):
-        """lr-launch on machine 0 or 1; the workers run `script` in sh."""
+    def start(self, machine, script, *options, nnodes=2, nproc=2, node_rank=None, host=None, name=None):
+        """lr-launch on a machine; the workers run `script` in sh."""
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("PET_", "SLURM_", "ACCELERATE_", "TORCHELASTIC_"))}
         environment["XDG_STATE_HOME"] = environment["XDG_RUNTIME_DIR"] = str(self.folder / f"state{machine}")
@@ -105,7 +120,7 @@ class TwoNodesTest(unittest.TestCase):
         arguments = [f"--nnodes={nnodes}", f"--nproc-per-node={nproc}", f"--rdzv-endpoint={host or ADDRESSES[0]}:{STORE_PORT}"]
         if node_rank is not None:
             arguments.append(f"--node-rank={node_rank}")
-        node = Node(self.namespaces[machine], f"machine{'ab'[machine]}", self.folder,
+        node = Node(self.namespaces[machine], name or f"machine{'abc'[machine]}", self.folder,
                     [*arguments, *options, "--no-python", "/bin/sh", "-c", script], environment)
         self.nodes.append(node)
         return node
