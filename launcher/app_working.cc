@@ -32,7 +32,7 @@ std::string_view KindName(ControlRequest::Kind kind) {
 // ---- working
 
 void App::OnProgress(const WorkerProgress& now) {
-  if (report_) {
+  if (report_ && assignment_) {  // not a late word of an epoch that is over
     report_->Progress(now);
     membership_->ReportProgress(assignment_->epoch, {now.step, now.checkpoint_step});
   }
