@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "worker/nn/tensor_pickle.h"
+#include "worker/pickle/tensor_pickle.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

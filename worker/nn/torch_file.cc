@@ -10,7 +10,7 @@
 
 #include <ATen/ATen.h>
 
-#include "worker/nn/tensor_pickle.h"
+#include "worker/pickle/tensor_pickle.h"
 
 namespace lr::worker {
 

@@ -9,7 +9,6 @@
 #include <ATen/ATen.h>
 
 #include "tests/support/status_matchers.h"
-#include "worker/nn/tensor_pickle.h"
 
 namespace lr::worker {
 namespace {
@@ -108,35 +107,6 @@ TEST_F(TorchFileTest, RefusesWhatIsNoDictionaryOfTensors) {
   EXPECT_THAT(ReadOf(""), StatusIs(StatusCode::kInvalidArgument, _));
   EXPECT_THAT(ReadTorchFile(Fixture("absent.pth")),
               StatusIs(StatusCode::kNotFound, HasSubstr("absent.pth")));
-}
-
-/// A pickle around `body`, protocol 2.
-Result<PickledTensors> Parse(const std::string& body) {
-  return ParseTensorPickle("\x80\x02" + body);
-}
-
-TEST(TensorPickleTest, NamesThePlaceOfWhatItRefuses) {
-  EXPECT_THAT(Parse("i"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("opcode 0x69")));
-  EXPECT_THAT(Parse("."), StatusIs(StatusCode::kInvalidArgument, HasSubstr("byte 3")));
-  EXPECT_THAT(Parse("]."), StatusIs(StatusCode::kInvalidArgument, HasSubstr("no dictionary")));
-  EXPECT_THAT(Parse("cos\nsystem\n)R."),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("os.system")));
-  EXPECT_THAT(Parse("h\x05."), StatusIs(StatusCode::kInvalidArgument, HasSubstr("slot 5")));
-  EXPECT_THAT(Parse("}(K\x01u."),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("without a value")));
-  EXPECT_THAT(Parse("}t."),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("without a beginning")));
-  EXPECT_THAT(Parse("X\xff\xff\xff\x7f."),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("end of the data")));
-}
-
-TEST(TensorPickleTest, DeepNestingAndCyclesCostNoStack) {
-  EXPECT_FALSE(Parse(std::string(1'000'000, '(')).ok());
-  std::string nested = ")";
-  nested.append(500'000, '\x85');
-  EXPECT_THAT(Parse(nested + "."), StatusIs(StatusCode::kInvalidArgument, HasSubstr("dictionary")));
-  EXPECT_THAT(Parse(std::string("}q\x00", 3) + "K\x01" + std::string("h\x00", 2) + "s."),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("no tensor")));
 }
 
 }  // namespace

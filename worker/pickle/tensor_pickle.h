@@ -1,9 +1,9 @@
 #pragma once
-/// (pure) The closed subset of pickle in which torch.save writes a dictionary of tensors.
+/// (pure) The closed subset of pickle in which torch.save writes tensors.
 ///
-/// Nothing is ever called or imported: a global is only a name, and of all names only the few that
-/// rebuild tensors are known. Every other opcode or name is refused with its place. Memory is
-/// bounded by the input's length. Read by torch_file.cc from files that people downloaded.
+/// Of all names only the few that rebuild tensors are known; every other one is refused with its
+/// place (pickle_machine.h). Called by torch_file.cc for files that people downloaded, and by the
+/// tensor items of distributed checkpoints. Errors are kInvalidArgument.
 
 #include <cstdint>
 #include <string>
@@ -44,6 +44,9 @@ struct PickledNames {
   std::vector<std::string> names;
   size_t consumed = 0;
 };
+
+/// One tensor, without a name.
+Result<PickledTensors> ParseSingleTensorPickle(std::string_view bytes);
 
 /// A list of strings.
 Result<PickledNames> ParseNamesPickle(std::string_view bytes);
