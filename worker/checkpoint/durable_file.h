@@ -34,6 +34,9 @@ class DurableFile {
   /// Appends. Errors (disk full, read-only, …) name the path.
   Status Write(std::string_view bytes);
 
+  /// Bytes written so far.
+  uint64_t size() const { return size_; }
+
   /// Flushes to disk and renames over the final path. The folder itself is not flushed: the caller
   /// does that once for all its files.
   Result<WrittenFile> Finish();

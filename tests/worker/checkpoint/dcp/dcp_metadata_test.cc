@@ -8,6 +8,7 @@
 #include "tests/worker/checkpoint/dcp/dcp_test_data.h"
 #include "tests/worker/checkpoint/dcp/golden_metadata.h"
 #include "worker/checkpoint/dcp/dcp_metadata_parser.h"
+#include "worker/checkpoint/dcp/dcp_metadata_writer.h"
 
 namespace lr::worker {
 namespace {
@@ -86,6 +87,21 @@ TEST(ParseDcpMetadataTest, KeepsDotsOfNamesAndIntegersInPaths) {
   EXPECT_EQ(three_rows.size, (std::vector<int64_t>{3, 2}));
   EXPECT_EQ(three_rows.chunks.size(), 3U) << "the empty fourth one is left out";
   EXPECT_EQ(metadata->tensors.at("optimizer.state.f16.w.exp_avg").dtype->name, "torch.float16");
+}
+
+TEST(EncodeDcpMetadataTest, WhatIsWrittenReadsTheSame) {
+  for (const char* directory : {"t215_fsdp4/optimizer_0",
+                                "t215_hsdp2x2/pytorch_model_fsdp_0",
+                                "t215_fsdp2/optimizer_flat_0"}) {
+    const std::string theirs = BytesOf(DcpFixture(directory) / ".metadata");
+    const auto metadata = ParseDcpMetadata(theirs);
+    ASSERT_THAT(metadata, IsOk());
+    const std::string ours = EncodeDcpMetadata(*metadata, "id");
+    const auto back = ParseDcpMetadata(ours);
+    ASSERT_THAT(back, IsOk()) << directory;
+    EXPECT_EQ(*back, *metadata) << directory;
+    EXPECT_LT(ours.size(), theirs.size() * 3 / 2);
+  }
 }
 
 struct Refusal {
