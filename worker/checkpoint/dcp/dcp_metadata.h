@@ -24,7 +24,7 @@ struct DcpLocation {
   bool operator==(const DcpLocation&) const = default;
 };
 
-/// A stored block of a tensor. Never empty, except the only one of an empty tensor.
+/// A stored block of a tensor. Empty ones (shards without rows) are written, but not read.
 struct DcpChunk {
   std::vector<int64_t> offsets;
   std::vector<int64_t> sizes;
