@@ -45,14 +45,6 @@ std::string Hex(uint32_t crc) {
   return fmt::format("{:08x}", crc);
 }
 
-uint32_t Update(uint32_t crc, std::string_view bytes) {
-  if (bytes.empty()) {
-    return crc;  // zlib takes a null pointer as "start anew"
-  }
-  return static_cast<uint32_t>(
-      crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
 }  // namespace
 
 Status FileError(std::string_view verb, const std::filesystem::path& path, int error) {
@@ -89,7 +81,7 @@ DurableFile::~DurableFile() {
 }
 
 Status DurableFile::Write(std::string_view bytes) {
-  crc_ = Update(crc_, bytes);
+  crc_ = UpdateCrc32(crc_, bytes);
   size_ += bytes.size();
   while (!bytes.empty()) {
     const ssize_t written = write(fd_, bytes.data(), std::min(bytes.size(), kMaximumWrite));
@@ -124,6 +116,14 @@ Result<WrittenFile> WriteDurableFile(const std::filesystem::path& path, std::str
   return file.Finish();
 }
 
+uint32_t UpdateCrc32(uint32_t crc, std::string_view bytes) {
+  if (bytes.empty()) {
+    return crc;  // zlib takes a null pointer as "start anew"
+  }
+  return static_cast<uint32_t>(
+      crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
 Result<std::string> ChecksumOfFile(const std::filesystem::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
@@ -135,7 +135,7 @@ Result<std::string> ChecksumOfFile(const std::filesystem::path& path) {
   do {
     got = read(fd, buffer.data(), buffer.size());
     if (got > 0) {
-      crc = Update(crc, {buffer.data(), static_cast<size_t>(got)});
+      crc = UpdateCrc32(crc, {buffer.data(), static_cast<size_t>(got)});
     }
   } while (got > 0 || (got < 0 && errno == EINTR));
   const int error = errno;

@@ -54,6 +54,9 @@ class DurableFile {
 /// The whole of `bytes` as one durable file.
 Result<WrittenFile> WriteDurableFile(const std::filesystem::path& path, std::string_view bytes);
 
+/// The crc32 of what `crc` was of, followed by `bytes`; 0 to begin with.
+uint32_t UpdateCrc32(uint32_t crc, std::string_view bytes);
+
 /// crc32 of a file on disk, as eight hex digits.
 Result<std::string> ChecksumOfFile(const std::filesystem::path& path);
 

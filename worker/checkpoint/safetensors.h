@@ -2,9 +2,8 @@
 /// safetensors files with tensors: a strict reader and a writer whose files equal the reference
 /// writer's byte for byte.
 ///
-/// Any thread; blocking. Format and checks: safetensors_header.h. The reader uses positioned reads,
-/// not a mapping: a file that another process cuts short is then an error and not a SIGBUS, and
-/// each tensor is copied exactly once, into memory of its own. The writer streams one tensor at a
+/// Any thread; blocking. Format and checks: safetensors_header.h. The reader (positioned_file.h)
+/// copies each tensor exactly once, into memory of its own. The writer streams one tensor at a
 /// time into a temporary sibling, flushes it and renames it.
 
 #include <filesystem>
@@ -17,6 +16,7 @@
 
 #include "common/base/status.h"
 #include "worker/checkpoint/durable_file.h"
+#include "worker/checkpoint/positioned_file.h"
 #include "worker/checkpoint/safetensors_header.h"
 
 namespace lr::worker {
@@ -30,11 +30,7 @@ class SafetensorsFile {
   static Result<SafetensorsFile> Open(const std::filesystem::path& path,
                                       const SafetensorsLimits& limits = {});
 
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&& other) noexcept;
-  ~SafetensorsFile();
-
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
 
   const SafetensorsMetadata& metadata() const { return header_.metadata; }
 
@@ -54,10 +50,9 @@ class SafetensorsFile {
   Result<NamedTensors> LoadAll() const;
 
  private:
-  SafetensorsFile(std::filesystem::path path, int fd, SafetensorsHeader header);
+  SafetensorsFile(PositionedFile file, SafetensorsHeader header);
 
-  std::filesystem::path path_;
-  int fd_ = -1;
+  PositionedFile file_;
   SafetensorsHeader header_;
   std::map<std::string, size_t> index_;
 };

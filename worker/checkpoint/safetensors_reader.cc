@@ -1,7 +1,4 @@
-#include <cerrno>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <algorithm>
 #include <utility>
 
 #include <ATen/Functions.h>
@@ -12,90 +9,28 @@
 namespace lr::worker {
 namespace {
 
-constexpr size_t kMaximumRead = size_t{1} << 30;
-
-Status ReadAt(
-    const std::filesystem::path& path, int fd, char* target, uint64_t bytes, uint64_t offset) {
-  while (bytes > 0) {
-    const ssize_t got =
-        pread(fd, target, std::min<uint64_t>(bytes, kMaximumRead), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got < 0) {
-      return FileError("read", path, errno);
-    }
-    if (got == 0) {
-      return DataLoss("'{}' ended {} bytes early while it was read", path.string(), bytes);
-    }
-    target += got;
-    offset += static_cast<uint64_t>(got);
-    bytes -= static_cast<uint64_t>(got);
-  }
-  return {};
-}
-
-Result<SafetensorsHeader> ReadHeader(const std::filesystem::path& path,
-                                     int fd,
-                                     const SafetensorsLimits& limits) {
-  struct stat info {};
-
-  if (fstat(fd, &info) != 0) {
-    return FileError("examine", path, errno);
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return InvalidArgument("'{}' is not a regular file", path.string());
-  }
-  const auto file_size = static_cast<uint64_t>(info.st_size);
-  std::string prefix(std::min<uint64_t>(8, file_size), '\0');
-  LR_TRY(ReadAt(path, fd, prefix.data(), prefix.size(), 0));
-  LR_ASSIGN(const uint64_t length, ParseSafetensorsLength(prefix, file_size, limits));
+Result<SafetensorsHeader> ReadHeader(const PositionedFile& file, const SafetensorsLimits& limits) {
+  std::string prefix(std::min<uint64_t>(8, file.size()), '\0');
+  LR_TRY(file.Read(prefix.data(), prefix.size(), 0));
+  LR_ASSIGN(const uint64_t length, ParseSafetensorsLength(prefix, file.size(), limits));
   std::string text(length, '\0');
-  LR_TRY(ReadAt(path, fd, text.data(), length, prefix.size()));
-  return ParseSafetensorsHeader(text, file_size, limits);
+  LR_TRY(file.Read(text.data(), length, prefix.size()));
+  return ParseSafetensorsHeader(text, file.size(), limits);
 }
 
 }  // namespace
 
 Result<SafetensorsFile> SafetensorsFile::Open(const std::filesystem::path& path,
                                               const SafetensorsLimits& limits) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return FileError("open", path, errno);
-  }
-  Result<SafetensorsHeader> header =
-      ReadHeader(path, fd, limits).WithContext("'{}'", path.string());
-  if (!header.ok()) {
-    close(fd);
-    return header.status();
-  }
-  return SafetensorsFile(path, fd, std::move(header).value());
+  LR_ASSIGN(PositionedFile file, PositionedFile::Open(path));
+  LR_ASSIGN(SafetensorsHeader header, ReadHeader(file, limits).WithContext("'{}'", path.string()));
+  return SafetensorsFile(std::move(file), std::move(header));
 }
 
-SafetensorsFile::SafetensorsFile(std::filesystem::path path, int fd, SafetensorsHeader header)
-    : path_(std::move(path)), fd_(fd), header_(std::move(header)) {
+SafetensorsFile::SafetensorsFile(PositionedFile file, SafetensorsHeader header)
+    : file_(std::move(file)), header_(std::move(header)) {
   for (size_t i = 0; i < header_.entries.size(); ++i) {
     index_.emplace(header_.entries[i].name, i);
-  }
-}
-
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      header_(std::move(other.header_)),
-      index_(std::move(other.index_)) {}
-
-SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  std::swap(header_, other.header_);
-  std::swap(index_, other.index_);
-  return *this;
-}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (fd_ >= 0) {
-    close(fd_);
   }
 }
 
@@ -116,12 +51,12 @@ const SafetensorsEntry* SafetensorsFile::Find(const std::string& name) const {
 Result<at::Tensor> SafetensorsFile::Load(const std::string& name) const {
   const SafetensorsEntry* entry = Find(name);
   if (entry == nullptr) {
-    return NotFound("'{}' has no tensor '{}'", path_.string(), name);
+    return NotFound("'{}' has no tensor '{}'", path().string(), name);
   }
   const std::optional<c10::ScalarType> type = FromSafetensors(entry->dtype);
   if (!type) {
     return Unimplemented("'{}': tensor '{}' has dtype {}, which torch does not have",
-                         path_.string(),
+                         path().string(),
                          name,
                          DtypeName(entry->dtype));
   }
@@ -129,7 +64,7 @@ Result<at::Tensor> SafetensorsFile::Load(const std::string& name) const {
   if (entry->dtype == SafetensorsDtype::kF4) {
     if (shape.empty() || shape.back() % 2 != 0) {
       return Unimplemented(
-          "'{}': tensor '{}' has an odd last dimension of 4-bit values", path_.string(), name);
+          "'{}': tensor '{}' has an odd last dimension of 4-bit values", path().string(), name);
     }
     shape.back() /= 2;  // torch packs two values into one element
   }
@@ -137,16 +72,12 @@ Result<at::Tensor> SafetensorsFile::Load(const std::string& name) const {
   at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(*type));
   if (tensor.nbytes() != entry->bytes()) {
     return Internal("'{}': tensor '{}' has {} bytes, torch expects {}",
-                    path_.string(),
+                    path().string(),
                     name,
                     entry->bytes(),
                     tensor.nbytes());
   }
-  LR_TRY(ReadAt(path_,
-                fd_,
-                static_cast<char*>(tensor.data_ptr()),
-                entry->bytes(),
-                header_.data_start + entry->begin));
+  LR_TRY(file_.Read(tensor.data_ptr(), entry->bytes(), header_.data_start + entry->begin));
   return tensor;
 }
 

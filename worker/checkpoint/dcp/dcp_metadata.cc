@@ -134,6 +134,30 @@ std::vector<std::string> DcpFileNames(const DcpMetadata& metadata) {
   return {names.begin(), names.end()};
 }
 
+namespace {
+
+/// An item also holds its archive's records, so it is larger than its block: what a reader claims
+/// for a block is bounded by the files.
+Status CheckItemSizes(const DcpMetadata& metadata) {
+  for (const auto& [key, tensor] : metadata.tensors) {
+    for (const DcpChunk& chunk : tensor.chunks) {
+      LR_ASSIGN(const int64_t elements, DcpVolume(chunk.sizes));
+      if (static_cast<uint64_t>(elements * tensor.dtype->bytes) > chunk.location.length) {
+        return DataLoss("'{}': {} bytes at {} of '{}' for {} elements of {}",
+                        key,
+                        chunk.location.length,
+                        chunk.location.offset,
+                        chunk.location.file,
+                        elements,
+                        tensor.dtype->name);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Status CheckDcpRanges(const DcpMetadata& metadata, const std::map<std::string, uint64_t>& sizes) {
   auto items = Items(metadata);
   std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) {
@@ -161,7 +185,7 @@ Status CheckDcpRanges(const DcpMetadata& metadata, const std::map<std::string, u
     }
     before = location;
   }
-  return {};
+  return CheckItemSizes(metadata);
 }
 
 }  // namespace lr::worker

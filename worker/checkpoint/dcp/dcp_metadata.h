@@ -62,8 +62,8 @@ Status CheckDcpMetadata(const DcpMetadata& metadata);
 /// The names of all files that hold something.
 std::vector<std::string> DcpFileNames(const DcpMetadata& metadata);
 
-/// Every item lies within its file, and no two overlap (the same item under two keys is allowed).
-/// Errors are kDataLoss: a file that is too short was cut.
+/// Every item lies within its file, is large enough for its block, and no two overlap (the same
+/// item under two keys is allowed). Errors are kDataLoss: a file that is too short was cut.
 Status CheckDcpRanges(const DcpMetadata& metadata, const std::map<std::string, uint64_t>& sizes);
 
 }  // namespace lr::worker
