@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/io/json.h"
+#include "worker/checkpoint/optimizer_groups.h"
 #include "worker/checkpoint/safetensors.h"
 #include "worker/optim/optimizer.h"
 
@@ -19,9 +19,6 @@ namespace lr::worker {
 
 /// The optimizer's live state tensors as `state/<id>/<name>`.
 NamedTensors OptimizerStateTensors(const Optimizer& optimizer);
-
-/// The array of groups.
-Json OptimizerParamGroups(const Optimizer& optimizer);
 
 /// Restores groups and state from the folder `training_state`. Hard errors: other number of groups
 /// or parameters, ids out of range, shapes that differ from the parameter's, incomplete state of a

@@ -1,0 +1,52 @@
+#pragma once
+/// Model and optimizer of a sharded run as entries of a distributed checkpoint, and back
+/// (checkpoints.md 4.6, 4.7): the keys of accelerate's `pytorch_model_fsdp_0` and `optimizer_0`.
+///
+/// Step thread. Saving refers to the live tensors; DcpSave::TakeSnapshot copies what a rank writes.
+/// Loading checks everything that can be checked before it changes anything; every rank reads only
+/// its own rows, from a checkpoint of any number of ranks.
+
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "common/base/status.h"
+#include "worker/checkpoint/dcp/dcp_directory.h"
+#include "worker/checkpoint/dcp/dcp_save.h"
+#include "worker/optim/optimizer.h"
+
+namespace lr::worker {
+
+/// A parameter or persistent buffer as one rank holds it.
+struct ShardedParameter {
+  std::vector<std::string> names;  ///< several when it is tied; the optimizer knows the first
+  at::Tensor shard;                ///< this rank's rows, [rows, …]; all of it when not sharded
+  std::vector<int64_t> full_shape;
+  bool is_sharded = false;
+};
+
+/// `model.<name>`, in this order; a tied parameter under each of its names.
+std::vector<DcpEntry> ModelEntries(const std::vector<ShardedParameter>& parameters);
+
+/// `optimizer.state.<name>.<state>` and `optimizer.param_groups.<i>.<option>`. Parameters that were
+/// never updated have no state. kInvalidArgument when a group has a parameter that is not listed,
+/// or state that is neither a scalar nor like the shard.
+Result<std::vector<DcpEntry>> OptimizerEntries(const std::vector<ShardedParameter>& parameters,
+                                               const Optimizer& optimizer);
+
+/// Fills every shard. One error names all missing keys; shapes must be equal, dtypes are converted.
+/// Returns notes: keys that the model does not have, checksums.
+Result<std::vector<std::string>> LoadModelEntries(DcpDirectory& directory,
+                                                  const std::vector<ShardedParameter>& parameters,
+                                                  const DcpPlace& place);
+
+/// Restores groups and state, from both forms of the keys (with `params` lists, and flattened).
+/// Parameters without any state in the checkpoint have none afterwards.
+Result<std::vector<std::string>> LoadOptimizerEntries(
+    DcpDirectory& directory,
+    const std::vector<ShardedParameter>& parameters,
+    const DcpPlace& place,
+    Optimizer& optimizer);
+
+}  // namespace lr::worker
