@@ -20,6 +20,7 @@
 #include "common/base/status.h"
 #include "worker/parallel/engine.h"
 #include "worker/parallel/parameter_use.h"
+#include "worker/parallel/sharded_parameter.h"
 #include "worker/parallel/sharded_unit.h"
 #include "worker/parallel/unit_selection.h"
 
@@ -31,14 +32,6 @@ struct ShardedOptions {
   bool reshard_after_forward = true;
   bool cpu_offload = false;
   bool find_unused_parameters = true;  ///< off: every parameter must get a gradient in every step
-};
-
-/// What the optimizer, the checkpoint and the counts see instead of the module's parameters.
-struct ShardedParameter {
-  std::vector<std::string> names;
-  at::Tensor shard;  ///< [rows, …]; of an ignored parameter the whole one
-  std::vector<int64_t> full_shape;
-  bool is_sharded = true;
 };
 
 /// Collective over the shard group: the whole parameter, in the shard's dtype and on its device.

@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "worker/parallel/shard_layout.h"
+
 namespace lr::worker {
 namespace {
 
@@ -56,9 +58,8 @@ std::vector<Candidate> Candidates(const std::vector<DcpProposal>& proposals,
 }  // namespace
 
 DcpRows RowsOfShard(int64_t rows, int shard_rank, int shard_size) {
-  const int64_t each = (rows + shard_size - 1) / shard_size;
-  const int64_t first = std::min(rows, each * shard_rank);
-  return {first, std::min(rows - first, each)};
+  const ShardLayout layout(rows, 1, shard_size);
+  return {layout.FirstRow(shard_rank), layout.RowsOf(shard_rank)};
 }
 
 std::vector<std::vector<DcpBlock>> PlanDcpSave(const std::vector<DcpProposal>& proposals,

@@ -19,7 +19,7 @@ struct DcpRows {
   bool operator==(const DcpRows&) const = default;
 };
 
-/// FSDP2's rule: ceil(rows / ranks) to each rank until none are left.
+/// What the sharded engine holds (shard_layout.h).
 DcpRows RowsOfShard(int64_t rows, int shard_rank, int shard_size);
 
 /// A rank's place in the mesh [replicate, shard]: global rank = replicate rank * S + shard rank.

@@ -4,27 +4,19 @@
 ///
 /// Step thread. Saving refers to the live tensors; DcpSave::TakeSnapshot copies what a rank writes.
 /// Loading checks everything that can be checked before it changes anything; every rank reads only
-/// its own rows, from a checkpoint of any number of ranks.
+/// its own rows, from a checkpoint of any number of ranks. Persistent buffers are given as
+/// parameters that are not sharded.
 
 #include <string>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "common/base/status.h"
 #include "worker/checkpoint/dcp/dcp_directory.h"
 #include "worker/checkpoint/dcp/dcp_save.h"
 #include "worker/optim/optimizer.h"
+#include "worker/parallel/sharded_parameter.h"
 
 namespace lr::worker {
-
-/// A parameter or persistent buffer as one rank holds it.
-struct ShardedParameter {
-  std::vector<std::string> names;  ///< several when it is tied; the optimizer knows the first
-  at::Tensor shard;                ///< this rank's rows, [rows, …]; all of it when not sharded
-  std::vector<int64_t> full_shape;
-  bool is_sharded = false;
-};
 
 /// `model.<name>`, in this order; a tied parameter under each of its names.
 std::vector<DcpEntry> ModelEntries(const std::vector<ShardedParameter>& parameters);
