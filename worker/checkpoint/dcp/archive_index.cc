@@ -9,7 +9,6 @@ namespace {
 
 constexpr uint64_t kEndBytes = 22;
 constexpr uint64_t kLocatorBytes = 20;
-constexpr uint64_t kEnd64Bytes = 56;
 constexpr uint64_t kEntryBytes = 46;
 constexpr uint64_t kLargestDirectory = uint64_t{64} << 10;
 constexpr uint32_t kSaturated = std::numeric_limits<uint32_t>::max();

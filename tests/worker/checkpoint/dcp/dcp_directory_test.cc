@@ -2,6 +2,7 @@
 // whole; every damaged one is refused with its reason.
 #include "worker/checkpoint/dcp/dcp_directory.h"
 
+#include <cstring>
 #include <ostream>
 
 #include <ATen/ATen.h>
