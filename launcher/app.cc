@@ -159,7 +159,7 @@ void App::OnGo(int64_t epoch) {
   if (!report_) {
     OpenReport();
   }
-  report_->Started(*assignment_);
+  report_->Started(*assignment_, WantsLogFiles(plan_.logs) ? node_.attempt_dir : "");
   const NodeAssignment& own = OwnNode(*assignment_, facts_.node_id);
   if (own.first_rank == 0) {
     membership_->ReleaseWorkerPort();

@@ -30,6 +30,7 @@ void RunReport::Open(const LaunchPlan& plan,
                      const std::string& node_id,
                      const std::string& directory,
                      const std::string& control_socket) {
+  node_id_ = node_id;
   const EventCopies& copies = plan.event_copies;
   if (!directory.empty() || copies.console || !copies.file.empty()) {
     Result<std::unique_ptr<RunRecord>> record =
@@ -67,7 +68,9 @@ void RunReport::Open(const LaunchPlan& plan,
        {"started_unix", std::time(nullptr)}});
 }
 
-void RunReport::Started(const Assignment& assignment) {
+void RunReport::Started(const Assignment& assignment, const std::string& log_directory) {
+  failures_.Begin(assignment.attempt);
+  SetLogs(assignment, log_directory);
   Set({{"run_id", assignment.run_id},
        {"state", "running"},
        {"epoch", assignment.epoch},
@@ -82,9 +85,25 @@ void RunReport::Started(const Assignment& assignment) {
          {"attempt", assignment.attempt}});
 }
 
+void RunReport::SetLogs(const Assignment& assignment, const std::string& log_directory) {
+  for (const NodeAssignment& node : assignment.nodes) {
+    if (node.node_id != node_id_) {
+      continue;
+    }
+    if (!log_directory.empty()) {
+      logs_.push_back({{"attempt", assignment.attempt},
+                       {"directory", log_directory},
+                       {"first_rank", node.first_rank},
+                       {"workers", node.local_size}});
+    }
+    Set({{"node_rank", node.node_rank}, {"logs", logs_}});
+  }
+}
+
 void RunReport::Reforming(const RunOutcome& ended) {
+  failures_.Complete(ended.failures);
   FailWaiting("the workers ended before a checkpoint was complete");
-  Set({{"state", "forming"}});
+  Set({{"state", "forming"}, {"failures", failures_.ToJson()}});
   Event("epoch_ended", {{"reason", ended.reason}, {"next", ended.next}});
 }
 
@@ -145,6 +164,10 @@ void RunReport::FailWaiting(const std::string& reason) {
 }
 
 void RunReport::Ended(const WorkerEnding& ending) {
+  if (!ending.succeeded()) {
+    failures_.Add(ending);
+    Set({{"failures", failures_.ToJson()}});
+  }
   Event("worker_ended",
         {{"rank", ending.rank}, {"pid", ending.pid}, {"how", DescribeEnding(ending)}});
 }
@@ -160,9 +183,11 @@ void RunReport::Decided(const std::string& what, const std::string& reason) {
 
 void RunReport::Closed(const RunOutcome& outcome) {
   FailWaiting("the run ended before a checkpoint was complete");
+  failures_.Complete(outcome.failures);
   Json fields = {{"state", outcome.succeeded ? "succeeded" : "failed"},
                  {"exit_code", outcome.exit_code},
                  {"reason", outcome.reason},
+                 {"failures", failures_.ToJson()},
                  {"ended_unix", std::time(nullptr)},
                  {"control_socket", ""}};
   if (outcome.root_cause) {

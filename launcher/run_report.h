@@ -13,6 +13,7 @@
 #include "launcher/native/worker_service.h"
 #include "launcher/plan/assignment.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/report/failure_history.h"
 #include "launcher/report/run_control.h"
 #include "launcher/report/run_record.h"
 
@@ -36,8 +37,9 @@ class RunReport {
             const std::string& directory,
             const std::string& control_socket);
 
-  /// The workers of an epoch are about to start.
-  void Started(const Assignment& assignment);
+  /// The workers of an epoch are about to start; their log files lie in `log_directory`, empty:
+  /// none are written.
+  void Started(const Assignment& assignment, const std::string& log_directory);
 
   /// The epoch is over and another one is formed.
   void Reforming(const RunOutcome& ended);
@@ -60,6 +62,7 @@ class RunReport {
 
   void RequestCheckpoint(bool stop, bool wait, std::function<void(const CheckpointResult&)> done);
   void FailWaiting(const std::string& reason);
+  void SetLogs(const Assignment& assignment, const std::string& log_directory);
   void Set(const Json& fields);
   void Event(const std::string& name, const Json& fields);
 
@@ -68,6 +71,9 @@ class RunReport {
   std::unique_ptr<RunRecord> record_;
   std::unique_ptr<RunControl> control_;
   std::list<Waiting> waiting_;
+  FailureHistory failures_;
+  std::string node_id_;
+  Json logs_ = Json::array();  ///< log folders of this node, one per attempt
   int64_t last_checkpoint_ = -1;
 };
 

@@ -1,26 +1,12 @@
 #include "launcher/report/result_file.h"
 
 #include "common/io/atomic_file.h"
-#include "launcher/plan/first_failure.h"
+#include "launcher/report/ending_json.h"
 
 namespace lr::launcher {
 namespace {
 
 constexpr double kSecond = 1e9;  // nanoseconds
-
-Json EndingToJson(const WorkerEnding& ending) {
-  return {{"rank", ending.rank},
-          {"local_rank", ending.local_rank},
-          {"node_rank", ending.node_rank},
-          {"host", ending.host_name},
-          {"pid", ending.pid},
-          {"exit_code", ending.signal == 0 ? Json(ending.exit_code) : Json()},
-          {"signal", ending.signal == 0 ? Json() : Json(SignalName(ending.signal))},
-          {"stopped_by_launcher", ending.stopped_by_us},
-          {"how", DescribeEnding(ending)},
-          {"message", ending.message},
-          {"duration_s", static_cast<double>(ending.end_unix_ns - ending.start_unix_ns) / kSecond}};
-}
 
 /// This node's workers and the failures of all nodes, by rank.
 Json EndingsToJson(const RunFacts& facts) {

@@ -357,10 +357,22 @@ TEST_F(AppTest, RecordTellsTheRunFromStartToEnd) {
   EXPECT_EQ(run->at("run_id"), "app-test");
   EXPECT_EQ(run->at("state"), "failed");
   EXPECT_EQ(run->at("exit_code"), 7);
+  EXPECT_EQ(run->at("failures").at(0).at("exit_code"), 7);
+  EXPECT_EQ(run->at("logs").size(), 0);
   const auto events = ReadFile(record + "/events.jsonl");
   ASSERT_THAT(events, ::lr::testing::IsOk());
   EXPECT_THAT(*events,
               AllOf(HasSubstr("worker_ended"), HasSubstr("stopping"), HasSubstr("closed")));
+}
+
+TEST_F(AppTest, RecordNamesTheLogFolderOfEveryAttempt) {
+  plan_.local_size = 1;
+  plan_.logs.redirects.others = 3;
+  EXPECT_EQ(Run("exit 0"), 0);
+  const auto run = ReadJsonFile(folder_ + "/logs/app-test_00aa11bb/run.json");
+  ASSERT_THAT(run, ::lr::testing::IsOk());
+  ASSERT_EQ(run->at("logs").size(), 1);
+  EXPECT_EQ(run->at("logs").at(0).at("directory"), folder_ + "/logs/app-test_00aa11bb/attempt_0");
 }
 
 TEST_F(AppTest, RunWithoutAPlaceForItsRecordGoesOn) {
