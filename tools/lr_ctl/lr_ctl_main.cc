@@ -1,9 +1,10 @@
-// lr-ctl: asks a running lr-launch how it is, for a checkpoint, or to stop. Exit codes: 0 done, 1
-// the request failed, 2 usage, 3 no such run.
+// lr-ctl: asks a running lr-launch how it is, for a checkpoint, or to stop, and shows what a run
+// left. Exit codes: 0 done, 1 the request failed, 2 usage, 3 no such run; watch: the run's own.
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <map>
 #include <sys/types.h>
 
 #include <CLI/CLI.hpp>
@@ -12,8 +13,11 @@
 #include "proto/lr/v1/run.grpc.pb.h"
 
 #include "common/contract/exit_codes.h"
+#include "tools/lr_ctl/log_command.h"
 #include "tools/lr_ctl/run_finder.h"
+#include "tools/lr_ctl/run_query.h"
 #include "tools/lr_ctl/run_tables.h"
+#include "tools/lr_ctl/watch_command.h"
 
 namespace lr {
 namespace {
@@ -27,6 +31,8 @@ struct Arguments {
   bool stop = false;
   bool wait = false;
   std::string reason = "lr-ctl cancel";
+  double interval_s = 1;
+  LogOptions logs;
 };
 
 int Fail(int code, const std::string& text) {
@@ -34,42 +40,17 @@ int Fail(int code, const std::string& text) {
   return code;
 }
 
-std::unique_ptr<v1::RunControl::Stub> Connect(const FoundRun& run) {
-  return v1::RunControl::NewStub(
-      grpc::CreateChannel("unix:" + run.control_socket(), grpc::InsecureChannelCredentials()));
-}
-
 void Limit(grpc::ClientContext& context, std::chrono::seconds limit) {
   context.set_deadline(std::chrono::system_clock::now() + limit);
 }
 
-/// The record as it stands with its native workers; from disk when nobody answers.
+/// The record as it stands; says when it may be out of date.
 Json Describe(const FoundRun& run) {
-  Json record = run.record;
-  if (run.alive && !run.control_socket().empty()) {
-    grpc::ClientContext context;
-    Limit(context, std::chrono::seconds(5));
-    v1::RunStatusReply reply;
-    if (Connect(run)->Status(&context, {}, &reply).ok()) {
-      Result<Json> live = ParseJson(reply.record_json());
-      if (live.ok() && live->is_object()) {
-        record = std::move(live).value();
-      }
-      record["workers"] = Json::array();
-      for (const v1::WorkerStatus& worker : reply.workers()) {
-        record["workers"].push_back({{"rank", worker.rank()},
-                                     {"pid", worker.pid()},
-                                     {"phase", worker.phase()},
-                                     {"step", worker.step()},
-                                     {"total_steps", worker.total_steps()},
-                                     {"loss", worker.loss()},
-                                     {"samples_per_s", worker.samples_per_s()}});
-      }
-    }
+  RunView view = QueryRun(run);
+  if (!view.trouble.empty()) {
+    fmt::print(stderr, "lr-ctl: {}\n", view.trouble);
   }
-  record["state"] = run.state();
-  record["directory"] = run.directory;
-  return record;
+  return std::move(view.record);
 }
 
 int StatusCommand(const Arguments& arguments) {
@@ -88,6 +69,40 @@ int StatusCommand(const Arguments& arguments) {
   const Json record = Describe(*run);
   fmt::print("{}\n", arguments.json ? record.dump(1) : RunDetail(record));
   return kExitOk;
+}
+
+int WatchCommand(const Arguments& arguments) {
+  Result<FoundRun> run = FindRun(arguments.run, ProcessEnvironment());
+  if (!run.ok()) {
+    return Fail(kExitNoRun, run.status().message());
+  }
+  return WatchRun(std::move(run).value(),
+                  std::chrono::milliseconds(static_cast<int64_t>(arguments.interval_s * 1000)));
+}
+
+int FailuresCommand(const Arguments& arguments) {
+  const Result<FoundRun> run =
+      FindRun(arguments.run, ProcessEnvironment(), WhenNoneIsActive::kNewest);
+  if (!run.ok()) {
+    return Fail(kExitNoRun, run.status().message());
+  }
+  const Json record = Describe(*run);
+  if (arguments.json) {
+    fmt::print("{}\n", record.value("failures", Json::array()).dump(1));
+  } else {
+    fmt::print("{}\n", FailuresText(record));
+  }
+  return kExitOk;
+}
+
+int LogsCommand(const Arguments& arguments) {
+  const Result<FoundRun> run =
+      FindRun(arguments.run, ProcessEnvironment(), WhenNoneIsActive::kNewest);
+  if (!run.ok()) {
+    return Fail(kExitNoRun, run.status().message());
+  }
+  const Status printed = PrintLogs(*run, arguments.logs);
+  return printed.ok() ? kExitOk : Fail(kExitFailed, printed.message());
 }
 
 int CheckpointCommand(const Arguments& arguments) {
@@ -110,7 +125,7 @@ int CheckpointCommand(const Arguments& arguments) {
   request.set_stop(arguments.stop);
   request.set_wait(arguments.wait);
   v1::RunCheckpointReply reply;
-  const grpc::Status status = Connect(*run)->Checkpoint(&context, request, &reply);
+  const grpc::Status status = ConnectTo(*run)->Checkpoint(&context, request, &reply);
   if (!status.ok()) {
     return Fail(kExitFailed, fmt::format("run {}: {}", run->run_id(), status.error_message()));
   }
@@ -149,7 +164,7 @@ int CancelCommand(const Arguments& arguments) {
     v1::RunCancelRequest request;
     request.set_reason(arguments.reason);
     v1::RunCancelReply reply;
-    const grpc::Status status = Connect(*run)->Cancel(&context, request, &reply);
+    const grpc::Status status = ConnectTo(*run)->Cancel(&context, request, &reply);
     if (!status.ok()) {
       return Fail(kExitFailed, fmt::format("run {}: {}", run->run_id(), status.error_message()));
     }
@@ -158,34 +173,70 @@ int CancelCommand(const Arguments& arguments) {
   return kExitOk;
 }
 
-int Main(int argc, char** argv) {
-  CLI::App app{
-      "Asks a running lr-launch how it is, for a checkpoint, or to stop.\n"
-      "RUN is a run id, the beginning of one, or a run directory."};
-  app.require_subcommand(1);
-  Arguments arguments;
+using Command = int (*)(const Arguments&);
+
+void AddReading(CLI::App& app, Arguments& arguments, std::map<CLI::App*, Command>& commands) {
   CLI::App* status = app.add_subcommand("status", "one run, or all runs of yours on this machine");
   status->add_option("run", arguments.run, "RUN");
+  status->add_flag("--json", arguments.json, "machine-readable");
+  CLI::App* watch = app.add_subcommand("watch", "the status of a run until it ends, with its code");
+  watch->add_option("run", arguments.run, "RUN; may be left out when only one is active");
+  watch->add_option("--interval", arguments.interval_s, "seconds between two looks")
+      ->check(CLI::Range(0.1, 3600.0));
+  CLI::App* failures = app.add_subcommand("failures", "which workers failed, how and why");
+  failures->add_option("run", arguments.run, "RUN; the active one, else the newest");
+  failures->add_flag("--json", arguments.json, "machine-readable");
+  commands[status] = StatusCommand;
+  commands[watch] = WatchCommand;
+  commands[failures] = FailuresCommand;
+}
+
+void AddLogs(CLI::App& app, Arguments& arguments, std::map<CLI::App*, Command>& commands) {
+  LogOptions& options = arguments.logs;
+  CLI::App* logs = app.add_subcommand("logs", "the log files of the workers of this node");
+  logs->add_option("run", arguments.run, "RUN; the active one, else the newest");
+  logs->add_option("--rank", options.request.rank, "of this global rank only")
+      ->check(CLI::NonNegativeNumber);
+  logs->add_option("--attempt", options.request.attempt, "of this attempt; default: the newest")
+      ->check(CLI::NonNegativeNumber);
+  logs->add_option("--tail", options.tail, "the last lines of each file")
+      ->check(CLI::NonNegativeNumber);
+  logs->add_flag("-f,--follow", options.follow, "go on until the run ends, through restarts");
+  CLI::Option* out = logs->add_flag("--stdout{false}", options.request.err, "stdout only");
+  logs->add_flag("--stderr{false}", options.request.out, "stderr only")->excludes(out);
+  commands[logs] = LogsCommand;
+}
+
+void AddRequests(CLI::App& app, Arguments& arguments, std::map<CLI::App*, Command>& commands) {
   CLI::App* checkpoint =
       app.add_subcommand("checkpoint", "one checkpoint, at one step of all ranks");
   checkpoint->add_option("run", arguments.run, "RUN; may be left out when only one is active");
   checkpoint->add_flag("--stop", arguments.stop, "and end the run after it");
   checkpoint->add_flag("--wait", arguments.wait, "return when it is complete");
+  checkpoint->add_flag("--json", arguments.json, "machine-readable");
   CLI::App* cancel = app.add_subcommand("cancel", "stop the run, with a checkpoint attempt");
   cancel->add_option("run", arguments.run, "RUN")->required();
   cancel->add_option("--reason", arguments.reason, "goes into the record");
-  for (CLI::App* command : {status, checkpoint}) {
-    command->add_flag("--json", arguments.json, "machine-readable");
-  }
+  commands[checkpoint] = CheckpointCommand;
+  commands[cancel] = CancelCommand;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{
+      "Asks a running lr-launch how it is, for a checkpoint, or to stop; and what a run left.\n"
+      "RUN is a run id, the beginning of one, or a run directory."};
+  app.require_subcommand(1);
+  Arguments arguments;
+  std::map<CLI::App*, Command> commands;
+  AddReading(app, arguments, commands);
+  AddLogs(app, arguments, commands);
+  AddRequests(app, arguments, commands);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
-  if (status->parsed()) {
-    return StatusCommand(arguments);
-  }
-  return checkpoint->parsed() ? CheckpointCommand(arguments) : CancelCommand(arguments);
+  return commands.at(app.get_subcommands().front())(arguments);
 }
 
 }  // namespace

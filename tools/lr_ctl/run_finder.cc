@@ -31,17 +31,6 @@ bool ProcessExists(int64_t pid) {
   return pid > 0 && (kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM);
 }
 
-Result<FoundRun> ReadRun(const fs::path& directory) {
-  FoundRun run;
-  run.directory = directory.string();
-  LR_ASSIGN(run.record, ReadJsonFile((directory / "run.json").string()));
-  if (!run.record.is_object()) {
-    return DataLoss("'{}/run.json' holds no record", run.directory);
-  }
-  run.alive = ProcessExists(NumberOf(run.record, "launcher_pid"));
-  return run;
-}
-
 Status Ambiguous(const std::string& what, const std::vector<FoundRun>& candidates) {
   std::vector<std::string> names;
   for (const FoundRun& run : candidates) {
@@ -65,15 +54,34 @@ std::string FoundRun::control_socket() const {
 
 std::string FoundRun::state() const {
   const std::string said = TextOf(record, "state");
-  const bool claims_to_run = said == "running" || said == "stopping";
-  return claims_to_run && !alive ? "lost" : said;
+  const bool told = said == "succeeded" || said == "failed";
+  return told || alive ? said : "lost";
+}
+
+bool FoundRun::ended() const {
+  const std::string now = state();
+  return now == "succeeded" || now == "failed" || now == "lost";
+}
+
+Result<FoundRun> ReadRun(const std::string& directory) {
+  FoundRun run;
+  run.directory = directory;
+  // A launcher that ended right after the first reading has left its last word by the second.
+  for (int reading = 0; reading == 0 || (reading == 1 && run.state() == "lost"); ++reading) {
+    LR_ASSIGN(run.record, ReadJsonFile(directory + "/run.json"));
+    if (!run.record.is_object()) {
+      return DataLoss("'{}/run.json' holds no record", run.directory);
+    }
+    run.alive = ProcessExists(NumberOf(run.record, "launcher_pid"));
+  }
+  return run;
 }
 
 std::vector<FoundRun> FindRuns(const EnvironmentReader& environment) {
   std::vector<FoundRun> runs;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(RunsFolder(environment), error)) {
-    Result<FoundRun> run = ReadRun(entry.path());
+    Result<FoundRun> run = ReadRun(entry.path().string());
     if (run.ok()) {
       runs.push_back(std::move(run).value());
     }
@@ -84,7 +92,9 @@ std::vector<FoundRun> FindRuns(const EnvironmentReader& environment) {
   return runs;
 }
 
-Result<FoundRun> FindRun(const std::string& what, const EnvironmentReader& environment) {
+Result<FoundRun> FindRun(const std::string& what,
+                         const EnvironmentReader& environment,
+                         WhenNoneIsActive otherwise) {
   std::error_code error;
   if (!what.empty() && fs::is_directory(what, error)) {
     return ReadRun(what).WithContext("'{}' is no run directory", what);
@@ -95,12 +105,15 @@ Result<FoundRun> FindRun(const std::string& what, const EnvironmentReader& envir
     if (!what.empty() && run.run_id() == what) {
       return run;
     }
-    if (what.empty() ? run.alive && run.state() == "running" : run.run_id().starts_with(what)) {
+    if (what.empty() ? !run.ended() : run.run_id().starts_with(what)) {
       matching.push_back(run);
     }
   }
   if (matching.size() == 1) {
     return matching.front();
+  }
+  if (what.empty() && matching.empty() && !all.empty() && otherwise == WhenNoneIsActive::kNewest) {
+    return all.front();
   }
   if (matching.empty()) {
     return Ambiguous(what.empty() ? "no run is active" : fmt::format("no run '{}'", what), all);

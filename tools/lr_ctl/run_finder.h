@@ -18,9 +18,12 @@ struct FoundRun {
 
   std::string run_id() const;
 
-  /// "running", "stopping", "succeeded", "failed"; "lost" when the record says running but nobody
-  /// is.
+  /// "forming", "running", "stopping", "succeeded", "failed"; "lost" when the record does not tell
+  /// the end and nobody is left to write it.
   std::string state() const;
+
+  /// Nothing will be added to it.
+  bool ended() const;
 
   std::string control_socket() const;
 };
@@ -28,8 +31,16 @@ struct FoundRun {
 /// Newest first. A record that cannot be read is left out.
 std::vector<FoundRun> FindRuns(const EnvironmentReader& environment);
 
+/// Which run an empty name means when none is active.
+enum class WhenNoneIsActive { kError, kNewest };
+
 /// The run meant by an id, a unique prefix of one, or a run directory; with an empty `what` the
-/// only one that is alive. Errors list the candidates.
-Result<FoundRun> FindRun(const std::string& what, const EnvironmentReader& environment);
+/// only one that is active. Errors list the candidates.
+Result<FoundRun> FindRun(const std::string& what,
+                         const EnvironmentReader& environment,
+                         WhenNoneIsActive otherwise = WhenNoneIsActive::kError);
+
+/// The record in this run directory.
+Result<FoundRun> ReadRun(const std::string& directory);
 
 }  // namespace lr

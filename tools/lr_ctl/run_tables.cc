@@ -1,8 +1,14 @@
 #include "tools/lr_ctl/run_tables.h"
 
 #include <algorithm>
+#include <ctime>
+#include <string>
+#include <vector>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+
+#include "common/base/text.h"
 
 namespace lr {
 
@@ -24,9 +30,73 @@ const Json& Workers(const Json& run) {
   return run.contains("workers") && run["workers"].is_array() ? run["workers"] : kNone;
 }
 
+/// Of all native workers.
+struct Training {
+  double step = 0;
+  double total = 0;
+  double loss = 0;  ///< mean
+  double rate = 0;  ///< mean samples per second
+};
+
+Training TrainingOf(const Json& run) {
+  Training all;
+  const auto count = static_cast<double>(Workers(run).size());
+  for (const Json& worker : Workers(run)) {
+    all.step = std::max(all.step, Number(worker, "step"));
+    all.total = std::max(all.total, Number(worker, "total_steps"));
+    all.loss += Number(worker, "loss") / count;
+    all.rate += Number(worker, "samples_per_s") / count;
+  }
+  return all;
+}
+
 /// Cut to `width` with a dot at the end that says so.
 std::string Cut(const std::string& text, size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 2) + "..";
+}
+
+/// "2026-03-02 10:11:12Z"
+std::string UtcTime(const Json& json, const char* key) {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}Z",
+                     fmt::gmtime(static_cast<std::time_t>(Number(json, key))));
+}
+
+/// Why, as far as it is known; empty: it is not.
+std::string Cause(const Json& failure) {
+  if (failure.value("stopped_by_launcher", false)) {
+    return "stopped by lr-launch";
+  }
+  std::string cause = failure.value("cause", "");
+  if (cause.empty()) {
+    return cause;
+  }
+  cause += failure.value("secondary", false) ? " (a consequence of another end)" : "";
+  const std::string evidence = failure.value("evidence", "");
+  return evidence.empty() ? cause : cause + ": " + evidence;
+}
+
+std::string FailureText(const Json& failure) {
+  std::string out = fmt::format("rank {:<5} {}, attempt {}, node {} ({}), {}",
+                                Text(failure, "rank"),
+                                UtcTime(failure, "ended_unix"),
+                                Text(failure, "attempt"),
+                                Text(failure, "node_rank"),
+                                Text(failure, "host"),
+                                Text(failure, "how"));
+  if (const std::string cause = Cause(failure); !cause.empty()) {
+    out += "\n  cause    " + cause;
+  }
+  if (const std::string message = failure.value("message", ""); !message.empty()) {
+    out += "\n  message  " + message.substr(0, message.find('\n'));
+  }
+  if (failure.contains("last_lines") && !failure["last_lines"].empty()) {
+    out += fmt::format("\n  last lines of {}:",
+                       failure.value("last_lines_are_stdout", false) ? "stdout" : "stderr");
+    for (const Json& line : failure["last_lines"]) {
+      out += "\n    " + line.get<std::string>();
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -43,24 +113,15 @@ std::string RunsTable(const Json& runs) {
                                 "LOSS",
                                 "SAMPLES/S");
   for (const Json& run : runs) {
-    double step = 0;
-    double total = 0;
-    double loss = 0;
-    double rate = 0;
-    for (const Json& worker : Workers(run)) {
-      step = std::max(step, Number(worker, "step"));
-      total = std::max(total, Number(worker, "total_steps"));
-      loss += Number(worker, "loss") / static_cast<double>(Workers(run).size());
-      rate += Number(worker, "samples_per_s") / static_cast<double>(Workers(run).size());
-    }
-    const bool trains = total > 0;
+    const Training all = TrainingOf(run);
+    const bool trains = all.total > 0;
     out += fmt::format("\n{:<26} {:<10} {:>5} {:>13} {:>10} {:>9}",
                        Cut(Text(run, "run_id"), 26),
                        Text(run, "state"),
                        Text(run, "world_size"),
-                       trains ? fmt::format("{:.0f}/{:.0f}", step, total) : "-",
-                       trains ? fmt::format("{:.3f}", loss) : "-",
-                       rate > 0 ? fmt::format("{:.0f}", rate) : "-");
+                       trains ? fmt::format("{:.0f}/{:.0f}", all.step, all.total) : "-",
+                       trains ? fmt::format("{:.3f}", all.loss) : "-",
+                       all.rate > 0 ? fmt::format("{:.0f}", all.rate) : "-");
   }
   return out;
 }
@@ -100,6 +161,35 @@ std::string RunDetail(const Json& run) {
   }
   out.pop_back();
   return out;
+}
+
+std::string StatusLine(const Json& run) {
+  const std::string ranks = Text(run, "world_size");
+  std::string out = fmt::format("{} {}, {} {}",
+                                Text(run, "run_id"),
+                                Text(run, "state"),
+                                ranks,
+                                ranks == "1" ? "rank" : "ranks");
+  const Training all = TrainingOf(run);
+  if (all.total > 0) {
+    out += fmt::format(", step {:.0f}/{:.0f}, loss {:.3f}", all.step, all.total, all.loss);
+  }
+  if (all.rate > 0) {
+    out += fmt::format(", {:.0f} samples/s", all.rate);
+  }
+  return out + (run.contains("reason") ? ": " + Text(run, "reason") : "");
+}
+
+std::string FailuresText(const Json& run) {
+  if (!run.contains("failures") || run["failures"].empty()) {
+    return fmt::format(
+        "run {} ({}) has no failure on record", Text(run, "run_id"), Text(run, "state"));
+  }
+  std::vector<std::string> parts;
+  for (const Json& failure : run["failures"]) {
+    parts.push_back(FailureText(failure));
+  }
+  return Join(parts, "\n");
 }
 
 }  // namespace lr
