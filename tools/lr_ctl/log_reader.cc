@@ -38,7 +38,9 @@ bool SeekToLast(std::FILE* file, size_t& lines) {
   }
   for (long end = size; end > 0;) {
     const long start = std::max(0L, end - static_cast<long>(kBlock));
-    std::fseek(file, start, SEEK_SET);
+    if (std::fseek(file, start, SEEK_SET) != 0) {
+      return false;
+    }
     const std::string block = ReadBlock(file, static_cast<size_t>(end - start));
     for (size_t i = block.size(); i-- > 0;) {
       const long after = start + static_cast<long>(i) + 1;

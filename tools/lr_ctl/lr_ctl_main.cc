@@ -202,8 +202,11 @@ void AddLogs(CLI::App& app, Arguments& arguments, std::map<CLI::App*, Command>& 
   logs->add_option("--tail", options.tail, "the last lines of each file")
       ->check(CLI::NonNegativeNumber);
   logs->add_flag("-f,--follow", options.follow, "go on until the run ends, through restarts");
-  CLI::Option* out = logs->add_flag("--stdout{false}", options.request.err, "stdout only");
-  logs->add_flag("--stderr{false}", options.request.out, "stderr only")->excludes(out);
+  CLI::Option* out = logs->add_flag_callback(
+      "--stdout", [&options] { options.request.err = false; }, "stdout only");
+  logs->add_flag_callback(
+          "--stderr", [&options] { options.request.out = false; }, "stderr only")
+      ->excludes(out);
   commands[logs] = LogsCommand;
 }
 
