@@ -57,8 +57,8 @@ TEST(RunTablesTest, RunsAreOneLineEachWithin80Columns) {
 TEST(RunTablesTest, DetailTellsNodesRanksAndReason) {
   Json run = SomeRun();
   run["reason"] = "rank 1 failed";
-  run["nodes"] = Json::array(
-      {Json{{"node_rank", 0}, {"host", "a"}, {"address", "b"}, {"workers", 2}}});
+  run["nodes"] =
+      Json::array({Json{{"node_rank", 0}, {"host", "a"}, {"address", "b"}, {"workers", 2}}});
   run["workers"] = Json::array({Trainer(0, 1.0)});
   EXPECT_THAT(RunDetail(run),
               AllOf(HasSubstr("reason     rank 1 failed\n"),
