@@ -33,6 +33,7 @@ bool ProcessExists(int64_t pid) {
 
 Status Ambiguous(const std::string& what, const std::vector<FoundRun>& candidates) {
   std::vector<std::string> names;
+  names.reserve(candidates.size());
   for (const FoundRun& run : candidates) {
     names.push_back(fmt::format("  {}  {}", run.run_id(), run.state()));
   }
