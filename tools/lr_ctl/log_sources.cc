@@ -8,8 +8,8 @@ namespace lr {
 namespace {
 
 const Json& List(const Json& record, const char* key) {
-  static const Json kNone = Json::array();
-  return record.contains(key) && record[key].is_array() ? record[key] : kNone;
+  static const Json none = Json::array();
+  return record.contains(key) && record[key].is_array() ? record[key] : none;
 }
 
 bool Holds(const Json& node, int rank) {

@@ -26,8 +26,8 @@ double Number(const Json& json, const char* key) {
 }
 
 const Json& Workers(const Json& run) {
-  static const Json kNone = Json::array();
-  return run.contains("workers") && run["workers"].is_array() ? run["workers"] : kNone;
+  static const Json none = Json::array();
+  return run.contains("workers") && run["workers"].is_array() ? run["workers"] : none;
 }
 
 /// Of all native workers.
