@@ -13,6 +13,7 @@
 
 #include <fmt/chrono.h>
 
+#include "common/base/blocked_signals.h"
 #include "common/io/atomic_file.h"
 
 namespace lr::launcher {
@@ -32,13 +33,8 @@ std::string UtcNow() {
 class FileRecord final : public RunRecord {
  public:
   explicit FileRecord(Options options) : options_(std::move(options)) {
-    // Signals are the event loop's.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const BlockedSignals blocked;  // they are the event loop's
     thread_ = std::thread([this] { Run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   ~FileRecord() override {

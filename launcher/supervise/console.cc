@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 
+#include "common/base/blocked_signals.h"
+
 namespace lr::launcher {
 namespace {
 
@@ -104,12 +106,8 @@ class ConsoleWriter : public std::enable_shared_from_this<ConsoleWriter> {
 
   /// The thread takes no signals: they are the loop's.
   void StartThread() {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    const BlockedSignals blocked;
     std::thread([self = shared_from_this()] { self->Run(); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   /// Half of the source's backlog goes at once, so that the search is rare.

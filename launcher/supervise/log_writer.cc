@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/blocked_signals.h"
+
 namespace lr::launcher {
 namespace {
 
@@ -106,12 +108,8 @@ class LogWriter::State : public std::enable_shared_from_this<LogWriter::State> {
 
   /// The thread takes no signals: they are the loop's.
   void StartThread() {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    const BlockedSignals blocked;
     std::thread([self = shared_from_this()] { self->Run(); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   /// Half of the backlog goes at once, so that the search is rare.

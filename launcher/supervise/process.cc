@@ -18,6 +18,7 @@
 
 #include <climits>
 
+#include "common/base/blocked_signals.h"
 #include "launcher/supervise/process_tree.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
@@ -153,17 +154,17 @@ int CloneChild(ChildPlan& plan, int& pidfd) {
   if (stack == MAP_FAILED) {
     return -1;
   }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
-  const int pid = clone(RunChild,
-                        static_cast<char*>(stack) + kChildStackBytes,
-                        CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
-                        &plan,
-                        &pidfd);
-  const int error = errno;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  int pid = -1;
+  int error = 0;
+  {
+    const BlockedSignals blocked;
+    pid = clone(RunChild,
+                static_cast<char*>(stack) + kChildStackBytes,
+                CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
+                &plan,
+                &pidfd);
+    error = errno;
+  }
   munmap(stack, kChildStackBytes);
   errno = error;
   return pid;

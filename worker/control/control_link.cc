@@ -15,6 +15,7 @@
 
 #include "proto/lr/v1/worker.grpc.pb.h"
 
+#include "common/base/blocked_signals.h"
 #include "common/rpc/transport.h"
 #include "worker/control/control.h"
 
@@ -66,13 +67,8 @@ class StreamLink final : public ControlLink {
   StreamLink(std::string socket_path, v1::WorkerHello hello, ControlInbox& inbox)
       : socket_path_(std::move(socket_path)), inbox_(inbox) {
     *hello_.mutable_hello() = std::move(hello);
-    // Signals belong to the step thread: the link thread is started with all of them blocked.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const BlockedSignals blocked;  // they belong to the step thread
     thread_ = std::thread([this] { Run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_setname_np(thread_.native_handle(), "link");
   }
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <thread>
 
+#include "common/base/blocked_signals.h"
 #include "worker/data/decoder_cache.h"
 #include "worker/data/item_reader.h"
 #include "worker/data/lerobot_dataset.h"
@@ -51,15 +52,11 @@ class ThreadedLoader final : public DataLoader {
     for (int64_t ahead = 0; ahead < options.num_workers * options.prefetch_factor; ++ahead) {
       HandOut();
     }
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const BlockedSignals blocked;  // they belong to the step thread
     for (std::unique_ptr<Lane>& lane : lanes_) {
       lane->thread = std::thread([this, &lane = *lane] { Work(lane); });
       pthread_setname_np(lane->thread.native_handle(), "loader");
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   ~ThreadedLoader() override {

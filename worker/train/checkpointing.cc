@@ -140,7 +140,7 @@ ResumePosition TrainingRun::StartOfData() const {
 }
 
 Status TrainingRun::SaveCheckpoint(bool wait) {
-  if (topology_.sharded()) {
+  if (topology_.uses_sharded_engine) {  // also with one process: the module holds no weights
     saving_step_ = step_;
     return ReportFailedSave(Unimplemented("a sharded run cannot be saved by this build"));
   }

@@ -205,14 +205,25 @@ TEST(ShardedEngineTest, PresentIsTheRootAndOneBlockWithItsSuccessor) {
     const auto engine = MakeEngine(*net, MakeShardGroups(store, rank, 1, 2));
     EXPECT_EQ(engine->resident_elements(), 0);
     for (int step = 0; step < 2; ++step) {
-      const at::Tensor output = Forward(*engine, *net, Input(rank, 0));
-      EXPECT_EQ(engine->resident_elements(), root);
       int64_t most = 0;
-      output.register_hook([&](const at::Tensor& /*gradient*/) {
+      int visits = 0;
+      const auto look = [&](const at::Tensor& /*gradient*/) {
         most = std::max(most, engine->resident_elements());
-      });
+        ++visits;
+      };
+      at::Tensor x = Input(rank, 0);
+      engine->BeginForward({&x}, true);
+      at::Tensor hidden = net->embed(x);
+      for (const size_t index : net->order) {
+        hidden.register_hook(look);
+        hidden = net->blocks->at<testing::BlockImpl>(index).forward(hidden);
+      }
+      at::Tensor output = net->head(net->norm(hidden));
+      engine->EndForward({&output}, true);
+      EXPECT_EQ(engine->resident_elements(), root);
       engine->Backward(LossOf(output), true);
       EXPECT_EQ(engine->resident_elements(), 0);
+      EXPECT_EQ(visits, 3);
       EXPECT_LE(most, root + block);
     }
     {

@@ -1,0 +1,27 @@
+#pragma once
+/// Threads and processes that are started while it lives begin with every signal blocked: signals
+/// belong to the thread that waits for them. Restores the caller's mask at its end. Any thread;
+/// cannot fail.
+
+#include <csignal>
+
+namespace lr {
+
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace lr
