@@ -11,20 +11,36 @@
 #include <fmt/format.h>
 
 #include "common/base/text.h"
+#include "common/contract/error_file.h"
 #include "common/contract/exit_codes.h"
 #include "common/contract/worker_environment.h"
 #include "launcher/plan/exit_plan.h"
+#include "launcher/plan/failure_label.h"
 #include "launcher/plan/first_failure.h"
 #include "launcher/plan/plan_digest.h"
 #include "launcher/report/result_file.h"
 #include "launcher/run_directory.h"
-#include "launcher/supervise/error_file.h"
 #include "launcher/worker_specs.h"
 
 namespace lr::launcher {
 namespace {
 
 constexpr size_t kSocketNameDigits = 16;
+
+constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
+
+/// The first cause, for whoever started this launcher.
+ErrorReport ReportOf(const WorkerEnding& ending) {
+  return {.message = fmt::format("rank {} on {} ended with {}{}{}",
+                                 ending.rank,
+                                 ending.host_name,
+                                 DescribeEnding(ending),
+                                 ending.message.empty() ? "" : ": ",
+                                 ending.message),
+          .details = ending.message,
+          .exit_code = ending.job_exit_code(),
+          .unix_s = ending.end_unix_ns / kNanosecondsPerSecond};
+}
 
 int ExitCodeOf(const Status& status) {
   switch (status.code()) {
@@ -277,7 +293,7 @@ void App::ExplainOutcome() {
   }
   const auto error_file = facts_.environment.find("TORCHELASTIC_ERROR_FILE");
   if (outcome_->root_cause && error_file != facts_.environment.end()) {
-    if (const Status written = WriteErrorFile(error_file->second, *outcome_->root_cause);
+    if (const Status written = WriteErrorFile(error_file->second, ReportOf(*outcome_->root_cause));
         !written.ok()) {
       Say(fmt::format("warning: {}", written.message()));
     }

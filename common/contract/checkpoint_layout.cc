@@ -143,13 +143,6 @@ CheckpointVerdict JudgeCheckpoint(const CheckpointListing& listing) {
   return listing.manifest ? JudgeByManifest(listing) : JudgeByRequiredFiles(listing);
 }
 
-bool HasShardedState(const CheckpointListing& listing) {
-  return std::any_of(listing.files.begin(), listing.files.end(), [](const auto& file) {
-    return file.first.starts_with(std::string(kOptimizerShardsFolder) + "/") ||
-           file.first.starts_with(std::string(kModelShardsFolder) + "/");
-  });
-}
-
 CheckpointChoice ChooseCheckpoint(const std::vector<CheckpointCandidate>& candidates) {
   std::optional<size_t> best;
   for (size_t i = 0; i < candidates.size(); ++i) {

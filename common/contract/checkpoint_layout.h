@@ -32,6 +32,7 @@ inline constexpr char kModelShardsFolder[] = "pretrained_model/pytorch_model_fsd
 inline constexpr char kTrainingStepPath[] = "training_state/training_step.json";
 inline constexpr char kRngStatePath[] = "training_state/rng_state.safetensors";
 inline constexpr char kSchedulerStatePath[] = "training_state/scheduler_state.json";
+inline constexpr char kScalerStatePath[] = "training_state/scaler_state.json";
 inline constexpr char kOptimizerStatePath[] = "training_state/optimizer_state.safetensors";
 inline constexpr char kOptimizerGroupsPath[] = "training_state/optimizer_param_groups.json";
 inline constexpr char kOptimizerShardsFolder[] = "training_state/optimizer_0";
@@ -95,9 +96,6 @@ CheckpointVerdict JudgeCheckpoint(const CheckpointListing& listing);
 /// list is satisfied by one of its entries, an entry by all of its paths.
 using FileAlternatives = std::vector<std::vector<std::string>>;
 const std::vector<FileAlternatives>& RequiredCheckpointFiles();
-
-/// True when the directory holds sharded (DCP) state.
-bool HasShardedState(const CheckpointListing& listing);
 
 /// One step directory of an output folder, judged.
 struct CheckpointCandidate {

@@ -45,6 +45,12 @@ std::string Traceback(const WorkerEnding& ending) {
   return "<the program wrote no error file>";
 }
 
+/// What a program says comes last in Python's traceback and alone in ours.
+std::string LastLine(const std::string& message) {
+  const std::vector<std::string> lines = Split(Trim(message), '\n');
+  return lines.back();
+}
+
 std::string Entry(size_t index, const WorkerEnding& ending) {
   return fmt::format(
       "[{}]:\n"
@@ -115,7 +121,7 @@ std::string CauseLine(const WorkerEnding& cause, const FailureLabel& label) {
     return fmt::format("Most likely cause: {} ended with {}{}\n",
                        who,
                        DescribeEnding(cause),
-                       cause.message.empty() ? ", no message" : "");
+                       cause.message.empty() ? ", no message" : ": " + LastLine(cause.message));
   }
   const bool is_deed = label.name.starts_with("killed");
   return fmt::format("Most likely cause: {}{}{}, {}\n",

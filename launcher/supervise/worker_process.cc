@@ -11,7 +11,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 
-#include "launcher/supervise/error_file.h"
+#include "common/contract/error_file.h"
 
 namespace lr::launcher {
 namespace {

@@ -6,9 +6,18 @@
 namespace lr {
 
 void AcceleratedOptimizer::step() {
-  if (accelerator_->sync_gradients()) {
-    optimizer_->Step();
+  if (!accelerator_->sync_gradients()) {
+    return;
   }
+  if (!accelerator_->scaler_) {
+    optimizer_->Step();
+    return;
+  }
+  worker::GradScaler& scaler = *accelerator_->scaler_;
+  step_was_skipped_ = !scaler.Step(*optimizer_, [this](at::Tensor& value) {
+    SumOverWorld(accelerator_->groups_->shards(), value);
+  });
+  scaler.Update();
 }
 
 void AcceleratedOptimizer::zero_grad() {
@@ -20,7 +29,11 @@ void AcceleratedOptimizer::zero_grad() {
 Accelerator::Accelerator(const AcceleratorOptions& options,
                          const WorkerEnvironment& environment,
                          std::unique_ptr<worker::ProcessGroups> groups)
-    : options_(options), environment_(environment), groups_(std::move(groups)) {}
+    : options_(options), environment_(environment), groups_(std::move(groups)) {
+  if (options_.grad_scaler) {
+    scaler_.emplace(*options_.grad_scaler, options_.device);
+  }
+}
 
 Accelerator::~Accelerator() {
   engine_.reset();
@@ -85,8 +98,7 @@ Result<worker::ParallelEngine*> Accelerator::MakeEngine(torch::nn::Module& modul
   return engine_.get();
 }
 
-Result<AcceleratedOptimizer> Accelerator::prepare(
-    std::unique_ptr<worker::Optimizer> optimizer) const {
+Result<AcceleratedOptimizer> Accelerator::prepare(std::unique_ptr<worker::Optimizer> optimizer) {
   if (sharded_ != nullptr) {
     std::map<std::string, at::Tensor> held;
     for (const worker::ShardedParameter& one : sharded_->parameters()) {
@@ -112,9 +124,12 @@ void Accelerator::accumulate(int64_t counter) {
   sync_gradients_ = counter % options_.gradient_accumulation_steps == 0;
 }
 
-at::Tensor Accelerator::clip_grad_norm_(const worker::Optimizer& optimizer, double max_norm) const {
+at::Tensor Accelerator::clip_grad_norm_(worker::Optimizer& optimizer, double max_norm) {
   if (!sync_gradients_ || max_norm <= 0) {
     return {};
+  }
+  if (scaler_) {
+    scaler_->Unscale(optimizer);
   }
   std::vector<at::Tensor> params;
   for (const worker::OptimizerGroup& group : optimizer.groups()) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "common/contract/worker_environment.h"
 #include "worker/accelerator/accelerator_config.h"
 #include "worker/comm/process_groups.h"
+#include "worker/optim/grad_scaler.h"
 #include "worker/optim/optimizer.h"
 #include "worker/optim/schedule.h"
 #include "worker/parallel/replicated_engine.h"
@@ -37,6 +39,7 @@ struct AcceleratorOptions {
   worker::ReplicatedOptions ddp;            ///< when the topology is not sharded
   worker::ShardedOptions fsdp;              ///< when it is
   std::optional<c10::ScalarType> autocast;  ///< dtype of forward passes under mixed precision
+  std::optional<worker::GradScalerState> grad_scaler;  ///< float16: the loss is scaled
 };
 
 class Accelerator;
@@ -68,20 +71,25 @@ class PreparedModel {
   const Accelerator* accelerator_;
 };
 
-/// Steps and clears only on passes that synchronise gradients.
+/// Steps and clears only on passes that synchronise gradients; with a loss scaler not when
+/// gradients of any rank overflowed.
 class AcceleratedOptimizer {
  public:
-  AcceleratedOptimizer(std::unique_ptr<worker::Optimizer> optimizer, const Accelerator& accelerator)
+  AcceleratedOptimizer(std::unique_ptr<worker::Optimizer> optimizer, Accelerator& accelerator)
       : optimizer_(std::move(optimizer)), accelerator_(&accelerator) {}
 
   void step();
   void zero_grad();
 
+  /// The last step() on a synchronising pass did not update the weights.
+  bool step_was_skipped() const { return step_was_skipped_; }
+
   worker::Optimizer& unwrapped() const { return *optimizer_; }
 
  private:
   std::unique_ptr<worker::Optimizer> optimizer_;
-  const Accelerator* accelerator_;
+  Accelerator* accelerator_;
+  bool step_was_skipped_ = false;
 };
 
 class Accelerator {
@@ -116,7 +124,7 @@ class Accelerator {
 
   /// The optimizer of an already prepared model: its groups' parameters are replaced, by name, with
   /// what this rank holds of them. kNotFound for a name that the model does not have.
-  Result<AcceleratedOptimizer> prepare(std::unique_ptr<worker::Optimizer> optimizer) const;
+  Result<AcceleratedOptimizer> prepare(std::unique_ptr<worker::Optimizer> optimizer);
 
   /// What was asked for; units may have been added by the model's own declaration.
   const AcceleratorOptions& options() const { return options_; }
@@ -124,18 +132,24 @@ class Accelerator {
   /// The sharded engine of the prepared model; null unless the run is sharded.
   const worker::ShardedEngine* sharded() const { return sharded_; }
 
+  /// Null unless the loss is scaled.
+  worker::GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
+
+  const worker::GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
+
   /// Marks one micro-batch: the `counter`-th of the run (1-based). Gradients are exchanged and
   /// applied when `counter` is a multiple of the accumulation steps; counting from the run's start
   /// keeps the phase across resumes.
   void accumulate(int64_t counter);
 
-  /// Divides by the accumulation steps and runs backward in the layout in force.
+  /// Divides by the accumulation steps, scales under float16 and runs backward in the layout in
+  /// force.
   template <typename Module>
   void backward(const PreparedModel<Module>& model, const at::Tensor& loss) const;
 
-  /// Global L2 norm before clipping, 0-d; off-sync an undefined tensor and nothing is scaled.
-  /// `max_norm` <= 0 measures nothing either.
-  at::Tensor clip_grad_norm_(const worker::Optimizer& optimizer, double max_norm) const;
+  /// Global L2 norm before clipping, 0-d, of unscaled gradients; off-sync an undefined tensor and
+  /// nothing is touched. `max_norm` <= 0 measures nothing either.
+  at::Tensor clip_grad_norm_(worker::Optimizer& optimizer, double max_norm);
 
   /// Collective. Mean or maximum over the ranks, in place; contiguous float32 on the host.
   Status reduce(at::Tensor& values, worker::ReduceKind kind) {
@@ -160,12 +174,14 @@ class Accelerator {
 
   template <typename Module>
   friend class PreparedModel;
+  friend class AcceleratedOptimizer;
 
   AcceleratorOptions options_;
   WorkerEnvironment environment_;
   std::unique_ptr<worker::ProcessGroups> groups_;
   std::unique_ptr<worker::ParallelEngine> engine_;  // destroyed before the groups
   worker::ShardedEngine* sharded_ = nullptr;        // the same, when it is one
+  std::optional<worker::GradScaler> scaler_;
   bool sync_gradients_ = true;
 };
 
@@ -205,7 +221,8 @@ Result<PreparedModel<Module>> Accelerator::prepare(std::shared_ptr<Module> modul
 template <typename Module>
 void Accelerator::backward(const PreparedModel<Module>& model, const at::Tensor& loss) const {
   const int64_t steps = options_.gradient_accumulation_steps;
-  model.engine_->Backward(steps == 1 ? loss : loss / static_cast<double>(steps), sync_gradients_);
+  const at::Tensor divided = steps == 1 ? loss : loss / static_cast<double>(steps);
+  model.engine_->Backward(scaler_ ? scaler_->Scale(divided) : divided, sync_gradients_);
 }
 
 }  // namespace lr

@@ -69,6 +69,13 @@ AcceleratorOptions MakeAcceleratorOptions(const AcceleratorConfig& config,
   options.topology = topology;
   options.gradient_accumulation_steps = config.gradient_accumulation.steps;
   options.autocast = AutocastDtype(config.mixed_precision);
+  if (config.mixed_precision == MixedPrecision::kFp16) {
+    const worker::GradScalerConfig& scaler = config.grad_scaler;
+    options.grad_scaler = {.scale = scaler.init_scale,
+                           .growth_factor = scaler.growth_factor,
+                           .backoff_factor = scaler.backoff_factor,
+                           .growth_interval = scaler.growth_interval};
+  }
   options.ddp.find_unused_parameters = config.ddp.find_unused_parameters;
   options.ddp.gradient_as_bucket_view = config.ddp.gradient_as_bucket_view;
   options.ddp.static_graph = config.ddp.static_graph;

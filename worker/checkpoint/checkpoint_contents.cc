@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "worker/checkpoint/optimizer_file.h"
+#include "worker/checkpoint/scaler_file.h"
 #include "worker/checkpoint/scheduler_file.h"
 
 namespace lr::worker {
@@ -34,15 +35,19 @@ uint64_t BytesOf(const NamedTensors& tensors) {
 
 }  // namespace
 
-CheckpointSnapshot TakeSnapshot(const CheckpointContents& contents) {
+CheckpointSnapshot TakeSnapshot(CheckpointContents contents) {
   const at::NoGradGuard no_grad;
   CheckpointSnapshot snapshot;
   snapshot.step = contents.step;
   snapshot.total_steps = contents.total_steps;
-  snapshot.config_json = contents.config_json;
-  snapshot.train_config_json = contents.train_config_json;
-  snapshot.model = ResolveTies(contents.model);
-  snapshot.model.kept = HostCopies(snapshot.model.kept);
+  snapshot.config_json = std::move(contents.config_json);
+  snapshot.train_config_json = std::move(contents.train_config_json);
+  if (contents.model) {
+    snapshot.model = ResolveTies(*contents.model);
+    if (!contents.model_is_copy) {
+      snapshot.model->kept = HostCopies(snapshot.model->kept);
+    }
+  }
   for (const SideFile& file : contents.side_files) {
     const auto* tensors = std::get_if<NamedTensors>(&file.content);
     snapshot.side_files.push_back(tensors == nullptr ? file
@@ -55,16 +60,29 @@ CheckpointSnapshot TakeSnapshot(const CheckpointContents& contents) {
   if (contents.scheduler != nullptr) {
     snapshot.scheduler = SchedulerState(*contents.scheduler);
   }
-  snapshot.rng = HostCopies(RngTensors(contents.rng));
+  if (contents.scaler != nullptr) {
+    snapshot.scaler = ScalerStateJson(contents.scaler->state());
+  }
+  if (contents.rng) {
+    snapshot.rng = HostCopies(RngTensors(*contents.rng));
+  }
+  snapshot.shards = std::move(contents.shards);
+  for (ShardedFolder& folder : snapshot.shards) {
+    folder.save.TakeSnapshot();
+  }
   return snapshot;
 }
 
 uint64_t SnapshotBytes(const CheckpointSnapshot& snapshot) {
-  uint64_t bytes = BytesOf(snapshot.model.kept) + BytesOf(snapshot.rng);
+  uint64_t bytes = BytesOf(snapshot.rng);
+  bytes += snapshot.model ? BytesOf(snapshot.model->kept) : 0;
   bytes += snapshot.optimizer ? BytesOf(snapshot.optimizer->state) : 0;
   for (const SideFile& file : snapshot.side_files) {
     const auto* tensors = std::get_if<NamedTensors>(&file.content);
     bytes += tensors != nullptr ? BytesOf(*tensors) : std::get<std::string>(file.content).size();
+  }
+  for (const ShardedFolder& folder : snapshot.shards) {
+    bytes += folder.save.bytes();
   }
   return bytes + snapshot.config_json.size() + snapshot.train_config_json.size();
 }

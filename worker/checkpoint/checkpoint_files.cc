@@ -50,18 +50,18 @@ class DirectoryFiller {
     return FsyncDirectory((directory_ / folder).string());
   }
 
-  CheckpointManifest TakeManifest() { return std::move(manifest_); }
+  std::vector<CheckpointFile> TakeFiles() { return std::move(files_); }
 
  private:
   Status Record(const std::string& path, const Result<WrittenFile>& written) {
     LR_TRY(written);
-    manifest_.files.push_back({path, written->size, written->checksum});
+    files_.push_back({path, written->size, written->checksum});
     return {};
   }
 
   const fs::path& directory_;
   const FaultPoint& fault_point_;
-  CheckpointManifest manifest_;
+  std::vector<CheckpointFile> files_;
 };
 
 Status WriteSideFile(DirectoryFiller& filler, const SideFile& file) {
@@ -79,7 +79,9 @@ Status WriteSideFile(DirectoryFiller& filler, const SideFile& file) {
 Status WritePretrained(DirectoryFiller& filler, const CheckpointSnapshot& snapshot) {
   LR_TRY(filler.MakeFolder(kPretrainedFolder));
   LR_TRY(filler.Text(kPolicyConfigPath, snapshot.config_json));
-  LR_TRY(filler.Model(kModelPath, snapshot.model));
+  if (snapshot.model) {
+    LR_TRY(filler.Model(kModelPath, *snapshot.model));
+  }
   LR_TRY(filler.Text(kTrainConfigPath, snapshot.train_config_json));
   for (const SideFile& file : snapshot.side_files) {
     LR_TRY(WriteSideFile(filler, file));
@@ -94,6 +96,9 @@ Status WriteTrainingState(DirectoryFiller& filler, const CheckpointSnapshot& sna
   if (snapshot.scheduler) {
     LR_TRY(filler.StateJson(kSchedulerStatePath, *snapshot.scheduler));
   }
+  if (snapshot.scaler) {
+    LR_TRY(filler.StateJson(kScalerStatePath, *snapshot.scaler));
+  }
   if (snapshot.optimizer) {
     LR_TRY(filler.Tensors(kOptimizerStatePath, snapshot.optimizer->state));
     LR_TRY(filler.StateJson(kOptimizerGroupsPath, snapshot.optimizer->groups));
@@ -103,21 +108,68 @@ Status WriteTrainingState(DirectoryFiller& filler, const CheckpointSnapshot& sna
 
 }  // namespace
 
-Result<CheckpointManifest> WriteCheckpointFiles(const CheckpointSnapshot& snapshot,
-                                                const fs::path& directory,
-                                                const std::string& run_id,
-                                                const FaultPoint& fault_point) {
+Result<std::vector<CheckpointFile>> WriteCheckpointFiles(const CheckpointSnapshot& snapshot,
+                                                         const fs::path& directory,
+                                                         const FaultPoint& fault_point) {
   DirectoryFiller filler(directory, fault_point);
   LR_TRY(WritePretrained(filler, snapshot));
   LR_TRY(WriteTrainingState(filler, snapshot));
-  CheckpointManifest manifest = filler.TakeManifest();
-  manifest.step = snapshot.step.step;
-  manifest.run_id = run_id;
+  return filler.TakeFiles();
+}
+
+Result<std::vector<std::string>> WriteShards(const std::vector<ShardedFolder>& shards,
+                                             const fs::path& directory,
+                                             const FaultPoint& fault_point) {
+  std::error_code error;
+  if (!shards.empty() && !fs::is_directory(directory, error)) {
+    return FailedPrecondition(
+        "'{}', made by the main rank, is not visible here: --output_dir must be on a file system "
+        "that all hosts of the run share",
+        directory.string());
+  }
+  std::vector<std::string> reports;
+  for (const ShardedFolder& folder : shards) {
+    LR_TRY(Reach(fault_point, "write shard of " + folder.path));
+    fs::create_directories(directory / folder.path, error);
+    if (error) {
+      return FileError("create", directory / folder.path, error.value());
+    }
+    LR_ASSIGN(const DcpShardFile shard, folder.save.WriteShard(directory / folder.path));
+    reports.push_back(folder.save.Report(shard));
+  }
+  return reports;
+}
+
+Result<uint64_t> SealCheckpoint(CheckpointManifest manifest,
+                                const std::vector<ShardedFolder>& shards,
+                                const std::vector<std::vector<std::string>>& reports,
+                                const fs::path& directory,
+                                const FaultPoint& fault_point) {
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string& folder = shards[i].path;
+    LR_TRY(Reach(fault_point, "write metadata of " + folder));
+    LR_ASSIGN(
+        std::vector<CheckpointFile> files,
+        shards[i].save.WriteMetadata(
+            directory / folder, reports[i], fmt::format("{}-{}", manifest.run_id, manifest.step)));
+    for (CheckpointFile& file : files) {
+      manifest.files.push_back(
+          {fmt::format("{}/{}", folder, file.path), file.size, std::move(file.checksum)});
+    }
+  }
   manifest.checksum_algorithm = kChecksumAlgorithm;
+  DirectoryFiller filler(directory, fault_point);
   LR_TRY(filler.Text(kManifestPath, FormatManifest(manifest)));
+  if (!shards.empty()) {
+    LR_TRY(filler.Flush(kPretrainedFolder));  // the shard folders' names
+  }
   LR_TRY(filler.Flush(kTrainingStateFolder));
   LR_TRY(filler.Flush("."));
-  return manifest;
+  uint64_t bytes = 0;
+  for (const CheckpointFile& file : manifest.files) {
+    bytes += file.size;
+  }
+  return bytes;
 }
 
 }  // namespace lr::worker

@@ -9,6 +9,7 @@
 
 #include "common/base/text.h"
 #include "common/contract/checkpoint_layout.h"
+#include "worker/checkpoint/dcp/sharded_rows.h"
 
 namespace lr::worker {
 namespace {
@@ -77,14 +78,23 @@ std::optional<StateKey> ParseStateKey(const std::string& key) {
 /// The live parameter and group of each of our ids.
 struct Parameter {
   const OptimizerGroup* group;
-  at::Tensor tensor;
+  ShardedParameter held;
 };
 
-std::vector<Parameter> Parameters(const std::vector<OptimizerGroup>& groups) {
+std::vector<Parameter> Parameters(const std::vector<OptimizerGroup>& groups,
+                                  const std::vector<ShardedParameter>& held) {
+  std::map<const at::TensorImpl*, const ShardedParameter*> known;
+  for (const ShardedParameter& one : held) {
+    known[one.shard.unsafeGetTensorImpl()] = &one;
+  }
   std::vector<Parameter> parameters;
   for (const OptimizerGroup& group : groups) {
     for (const at::Tensor& param : group.params) {
-      parameters.push_back({&group, param});
+      const auto found = known.find(param.unsafeGetTensorImpl());
+      parameters.push_back({&group,
+                            found != known.end()
+                                ? *found->second
+                                : ShardedParameter{{}, param, param.sizes().vec(), false}});
     }
   }
   return parameters;
@@ -94,26 +104,34 @@ std::vector<Parameter> Parameters(const std::vector<OptimizerGroup>& groups) {
 Result<at::Tensor> LoadState(const SafetensorsFile& file,
                              const std::string& key,
                              const std::string& name,
-                             const at::Tensor& param) {
+                             const ShardedParameter& parameter,
+                             const DcpPlace& place) {
   const SafetensorsEntry& entry = *file.Find(key);
   const std::vector<int64_t> shape(entry.shape.begin(), entry.shape.end());
   const bool is_step = name == "step";
-  if (is_step ? !shape.empty() : c10::IntArrayRef(shape) != param.sizes()) {
+  if (is_step ? !shape.empty() : shape != parameter.full_shape) {
     return InvalidArgument("{} has shape [{}], expected [{}]",
                            key,
                            fmt::join(shape, ", "),
-                           is_step ? "" : fmt::format("{}", fmt::join(param.sizes(), ", ")));
+                           is_step ? "" : fmt::format("{}", fmt::join(parameter.full_shape, ", ")));
   }
-  LR_ASSIGN(const at::Tensor loaded, file.Load(key));
+  LR_ASSIGN(at::Tensor loaded, file.Load(key));
   if (is_step) {
-    return loaded.to(param.options().dtype(at::kFloat));
+    return loaded.to(parameter.shard.options().dtype(at::kFloat));
   }
-  return at::empty_like(param).detach().copy_(loaded);
+  if (parameter.is_sharded) {
+    const DcpRows rows = RowsOf(parameter, place);
+    loaded = loaded.narrow(0, rows.first, rows.count);
+  }
+  return at::empty_like(parameter.shard).detach().copy_(loaded);
 }
 
-Status ReadState(const SafetensorsFile& file, Restored& restored) {
+Status ReadState(const SafetensorsFile& file,
+                 const std::vector<ShardedParameter>& held,
+                 const DcpPlace& place,
+                 Restored& restored) {
   const at::NoGradGuard no_grad;
-  const std::vector<Parameter> parameters = Parameters(restored.groups);
+  const std::vector<Parameter> parameters = Parameters(restored.groups, held);
   for (const SafetensorsEntry& entry : file.entries()) {
     const std::optional<StateKey> key = ParseStateKey(entry.name);
     if (!key) {
@@ -133,7 +151,7 @@ Status ReadState(const SafetensorsFile& file, Restored& restored) {
       continue;
     }
     LR_ASSIGN(restored.state[id->second][key->name],
-              LoadState(file, entry.name, key->name, parameter.tensor));
+              LoadState(file, entry.name, key->name, parameter.held, place));
   }
   for (const auto& [id, state] : restored.state) {
     const std::vector<std::string> names =
@@ -161,7 +179,9 @@ NamedTensors OptimizerStateTensors(const Optimizer& optimizer) {
 }
 
 Result<std::vector<std::string>> LoadOptimizer(const std::filesystem::path& training_state,
-                                               Optimizer& optimizer) {
+                                               Optimizer& optimizer,
+                                               const std::vector<ShardedParameter>& held,
+                                               const DcpPlace& place) {
   const std::filesystem::path step_directory = training_state.parent_path();
   const std::string groups_path = (step_directory / kOptimizerGroupsPath).string();
   LR_ASSIGN(const Json json, ReadJsonFile(groups_path));
@@ -170,7 +190,7 @@ Result<std::vector<std::string>> LoadOptimizer(const std::filesystem::path& trai
   LR_TRY(ReadGroups(json, restored).WithContext("'{}'", groups_path));
   LR_ASSIGN(const SafetensorsFile file,
             SafetensorsFile::Open(step_directory / kOptimizerStatePath));
-  LR_TRY(ReadState(file, restored).WithContext("'{}'", file.path().string()));
+  LR_TRY(ReadState(file, held, place, restored).WithContext("'{}'", file.path().string()));
   optimizer.groups() = std::move(restored.groups);
   optimizer.state() = std::move(restored.state);
   return std::vector<std::string>(restored.warnings.begin(), restored.warnings.end());

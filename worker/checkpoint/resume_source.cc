@@ -117,6 +117,15 @@ int64_t RecordedShards(const fs::path& directory) {
   return parallelism["dp_shard"].get<int64_t>();
 }
 
+bool HasMetadata(const CheckpointListing& listing, const char* folder) {
+  return listing.files.contains(std::string(folder) + "/.metadata");
+}
+
+bool HasWeights(const CheckpointListing& listing) {
+  return listing.files.contains(kModelPath) || listing.files.contains(kAdapterModelPath) ||
+         HasMetadata(listing, kModelShardsFolder);
+}
+
 bool HasPickledOptimizer(const CheckpointListing& listing) {
   const std::string prefix = std::string(kTrainingStateFolder) + "/";
   return std::any_of(listing.files.begin(), listing.files.end(), [&](const auto& file) {
@@ -135,24 +144,18 @@ Status CheckLayout(const fs::path& directory, const CheckpointListing& listing) 
         directory.string(),
         kPretrainedFolder);
   }
-  const bool has_weights =
-      listing.files.contains(kModelPath) || listing.files.contains(kAdapterModelPath);
-  if (HasShardedState(listing)) {
-    return Unimplemented(
-        "checkpoint '{}' is sharded ({} or {}): this build cannot resume sharded checkpoints yet. "
-        "Its weights can be the "
-        "start of a new run: {}--policy.path={}/{}",
+  if (!HasWeights(listing) && RecordedShards(directory) != 1) {
+    return NotFound(
+        "checkpoint '{}' of a sharded run has neither {} nor the shards in {}; with the shards "
+        "back in place it resumes, or becomes one file by lerobot-convert-dcp --checkpoint_dir={}",
         directory.string(),
-        kOptimizerShardsFolder,
+        kModelPath,
         kModelShardsFolder,
-        has_weights
-            ? ""
-            : fmt::format("run lerobot-convert-dcp --checkpoint_dir={}, then ", directory.string()),
-        directory.string(),
-        kPretrainedFolder);
+        directory.string());
   }
-  const bool gathered =
-      RecordedShards(directory) != 1 && listing.files.contains(kOptimizerStatePath);
+  const bool gathered = RecordedShards(directory) != 1 &&
+                        !HasMetadata(listing, kOptimizerShardsFolder) &&
+                        listing.files.contains(kOptimizerStatePath);
   if (gathered || HasPickledOptimizer(listing)) {
     return FailedPrecondition(
         "checkpoint '{}' was written by a sharded run of LeRobot 0.6.x or earlier, whose optimizer "
@@ -213,6 +216,10 @@ Result<ResumeSource> OpenResumeSource(const fs::path& path, VerifyLevel level) {
   ResumeSource source;
   source.directory = directory;
   LR_ASSIGN(source.training, ReadTrainingStep(directory));
+  source.has_model_file = listing.files.contains(kModelPath);
+  source.has_model_shards = HasMetadata(listing, kModelShardsFolder);
+  source.has_optimizer_shards = HasMetadata(listing, kOptimizerShardsFolder);
+  source.has_scaler = listing.files.contains(kScalerStatePath);
   source.has_scheduler = listing.files.contains(kSchedulerStatePath);
   source.from_python = !listing.manifest;
   return source;

@@ -36,7 +36,11 @@ struct ResumeSource {
   std::filesystem::path directory;  ///< the step directory, links resolved
   TrainingStep training;
   bool has_scheduler = false;
-  bool from_python = false;  ///< no manifest
+  bool has_scaler = false;
+  bool has_model_file = false;        ///< model.safetensors
+  bool has_model_shards = false;      ///< pytorch_model_fsdp_0
+  bool has_optimizer_shards = false;  ///< optimizer_0; else the pair of a non-sharded run
+  bool from_python = false;           ///< no manifest
 
   std::filesystem::path pretrained_model() const { return directory / kPretrainedFolder; }
 
@@ -44,8 +48,8 @@ struct ResumeSource {
 };
 
 /// Locates, verifies and guards. An explicit choice of a damaged directory is an error, never a
-/// fallback. Refused with their reason: no training_state, sharded state of 0.6.x, sharded (DCP)
-/// state, which this build cannot read yet.
+/// fallback. Refused with their reason: no training_state, sharded state of 0.6.x, declared shards
+/// that are missing.
 Result<ResumeSource> OpenResumeSource(const std::filesystem::path& path,
                                       VerifyLevel level = VerifyLevel::kSizes);
 

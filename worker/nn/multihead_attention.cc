@@ -24,7 +24,7 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(int64_t dim, int64_t n_heads, dou
     : n_heads_(n_heads), dropout_(dropout) {
   in_proj_weight_ = register_parameter("in_proj_weight", at::empty({3 * dim, dim}));
   in_proj_bias_ = register_parameter("in_proj_bias", at::zeros({3 * dim}));
-  out_proj_ = register_module("out_proj", torch::nn::Linear(dim, dim));
+  out_proj_ = register_module("out_proj", Linear(dim, dim));
   torch::nn::init::xavier_uniform_(in_proj_weight_);
   torch::nn::init::zeros_(out_proj_->bias);
 }

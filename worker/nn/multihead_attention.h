@@ -6,8 +6,9 @@
 /// kernel would be faster by little at these lengths and would change the stream.
 
 #include <torch/nn/module.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
+
+#include "worker/nn/linear.h"
 
 namespace lr::worker {
 
@@ -30,7 +31,7 @@ class MultiheadAttentionImpl : public torch::nn::Module {
   const double dropout_;
   at::Tensor in_proj_weight_;
   at::Tensor in_proj_bias_;
-  torch::nn::Linear out_proj_{nullptr};
+  Linear out_proj_{nullptr};
 };
 
 TORCH_MODULE(MultiheadAttention);

@@ -1,15 +1,14 @@
-// The steps of TrainingRun that read and write checkpoints (checkpoints.md 3.3, 3.12).
+// The steps of TrainingRun that save checkpoints (checkpoints.md 3.3).
 #include "worker/train/checkpointing.h"
 
 #include <filesystem>
 
 #include <spdlog/spdlog.h>
 
+#include "worker/checkpoint/dcp/held_state.h"
+#include "worker/checkpoint/dcp/sharded_state.h"
 #include "worker/checkpoint/model_file.h"
-#include "worker/checkpoint/optimizer_file.h"
-#include "worker/checkpoint/resume_source.h"
 #include "worker/checkpoint/rng_state.h"
-#include "worker/checkpoint/scheduler_file.h"
 #include "worker/train/training_run.h"
 
 namespace lr::worker {
@@ -60,113 +59,97 @@ TrainingStep TrainingRun::DescribeStep() const {
   return now;
 }
 
-Status TrainingRun::FindResumePoint() {
-  python_rng_ = PythonRngState::Seeded(static_cast<uint64_t>(config_.seed.value_or(0)));
-  if (!config_.resume) {
-    return {};
+DcpPlace TrainingRun::Place() const {
+  const auto shards = static_cast<int>(topology_.dp_shard);
+  return {environment_.rank % shards,
+          shards,
+          environment_.rank / shards,
+          static_cast<int>(topology_.dp_replicate)};
+}
+
+std::vector<ShardedParameter> TrainingRun::Held() const {
+  const ShardedEngine* engine = accelerator_->sharded();
+  return HeldState(*policy_,
+                   engine == nullptr ? std::vector<ShardedParameter>() : engine->parameters());
+}
+
+/// Collective for a sharded engine.
+std::optional<NamedTensors> TrainingRun::WholeModel(
+    const std::vector<ShardedParameter>& held) const {
+  const ShardedEngine* engine = accelerator_->sharded();
+  if (engine == nullptr) {
+    return StateDict(*policy_);
   }
-  // Rank 0's look at `last` counts for all: it may move while the others look.
-  std::string directory;
-  if (is_main()) {
-    const Result<fs::path> found = LocateCheckpoint(parsed_.checkpoint_dir);
-    directory = found.ok() ? found->string() : parsed_.checkpoint_dir;
+  if (config_.checkpoint_format == CheckpointFormat::kDcp) {
+    return std::nullopt;
   }
-  LR_ASSIGN(directory, accelerator_->control().BroadcastFromMain(directory));
-  LR_ASSIGN(resume_, OpenResumeSource(directory));
-  step_ = resume_->training.step;
-  SPDLOG_INFO("Resuming from {} at step {}", resume_->directory.string(), step_);
-  for (const std::string& change : TopologyChanges(resume_->training, DescribeStep())) {
-    SPDLOG_WARN("Changed since the checkpoint: {}", change);
+  if (Place().replicate_rank != 0) {
+    return std::nullopt;  // the first replica has it all
   }
+  return GatherState(held, engine->groups(), /*keep=*/is_main());
+}
+
+Status TrainingRun::AddShards(const std::vector<ShardedParameter>& held,
+                              CheckpointContents& contents) const {
+  if (config_.checkpoint_format != CheckpointFormat::kSafetensors) {
+    LR_ASSIGN(DcpSave model, DcpSave::Create(ModelEntries(held), Place()));
+    contents.shards.push_back({kModelShardsFolder, std::move(model)});
+  }
+  LR_ASSIGN(const std::vector<DcpEntry> entries, OptimizerEntries(held, optimizer_->unwrapped()));
+  LR_ASSIGN(DcpSave optimizer, DcpSave::Create(entries, Place()));
+  contents.shards.push_back({kOptimizerShardsFolder, std::move(optimizer)});
   return {};
 }
 
-Status TrainingRun::Restore() {
+Result<CheckpointContents> TrainingRun::Contents() const {
+  CheckpointContents contents;
+  contents.step = DescribeStep();
+  const std::vector<ShardedParameter> held = Held();
+  std::optional<NamedTensors> model = WholeModel(held);
+  if (topology_.sharded()) {
+    LR_TRY(AddShards(held, contents));
+  } else {
+    contents.optimizer = &optimizer_->unwrapped();
+  }
+  if (!is_main()) {
+    contents.optimizer = nullptr;
+    return contents;
+  }
+  contents.total_steps = config_.steps;
+  contents.config_json = DumpConfigFile(ToJson(*config_.policy));
+  contents.train_config_json = DumpConfigFile(ToJson(config_));
+  contents.model = std::move(model);
+  contents.model_is_copy = accelerator_->sharded() != nullptr;
+  AddPipeline(*preprocessor_, contents.side_files);
+  AddPipeline(*postprocessor_, contents.side_files);
+  contents.scheduler = scheduler_ ? &*scheduler_ : nullptr;
+  contents.scaler = accelerator_->scaler();
+  contents.rng = CaptureRngState(python_rng_, accelerator_->device());
+  return contents;
+}
+
+void TrainingRun::PrepareToSave() {
   checkpoint_group_ = std::make_unique<RankGroup>(accelerator_->control());
   CheckpointWriterOptions options;
   options.output_dir = config_.output_dir;
   options.run_id = environment_.run_id;
   options.keep_checkpoints = config_.keep_checkpoints;
   checkpoint_writer_ = std::make_unique<CheckpointWriter>(options, *checkpoint_group_);
-  if (!resume_) {
-    return {};
-  }
-  LR_ASSIGN(const std::vector<std::string> warnings,
-            LoadOptimizer(resume_->training_state(), optimizer_->unwrapped()));
-  for (const std::string& warning : warnings) {
-    SPDLOG_WARN("{}", warning);
-  }
-  if (scheduler_) {
-    LR_TRY(LoadScheduler(resume_->directory / kSchedulerStatePath, *scheduler_));
-  }
-  if (parsed_.Given("optimizer.lr")) {
-    ApplyGivenLearningRate();
-  }
-  LR_ASSIGN(const RngState rng, LoadRngState(resume_->directory / kRngStatePath));
-  python_rng_ = rng.python;
-  return ApplyRngState(rng, accelerator_->device());
-}
-
-void TrainingRun::ApplyGivenLearningRate() {
-  Optimizer& optimizer = optimizer_->unwrapped();
-  std::vector<double> base_lrs;
-  for (OptimizerGroup& group : optimizer.groups()) {
-    SPDLOG_INFO("--optimizer.lr={} replaces the checkpoint's learning rate {}",
-                config_.optimizer->lr,
-                group.lr);
-    group.lr = config_.optimizer->lr;
-    base_lrs.push_back(group.lr);
-  }
-  if (scheduler_) {
-    const Status applied = scheduler_->Restore(scheduler_->last_epoch(), base_lrs);
-    LR_CHECK(applied.ok(), "{}", applied.message());
-  }
-}
-
-ResumePosition TrainingRun::StartOfData() const {
-  if (!resume_) {
-    return {};
-  }
-  const TrainingStep& saved = resume_->training;
-  const Sharding then = {saved.sampler_positions.value_or(sharding_.positions),
-                         saved.batch_size.value_or(sharding_.batch_size),
-                         saved.dp_world_size.value_or(sharding_.world)};
-  const ResumePosition start = ResumeAt(step_, then);
-  SPDLOG_INFO("Resuming data order at epoch {}, sample {}", start.epoch, start.sample);
-  for (const std::string& warning : ResumeWarnings(then, sharding_)) {
-    SPDLOG_WARN("{}", warning);
-  }
-  return start;
 }
 
 Status TrainingRun::SaveCheckpoint(bool wait) {
-  if (topology_.uses_sharded_engine) {  // also with one process: the module holds no weights
-    saving_step_ = step_;
-    return ReportFailedSave(Unimplemented("a sharded run cannot be saved by this build"));
-  }
   link_->SetPhase(Phase::kCheckpoint);
   LR_TRY(FinishPendingCheckpoint(/*wait=*/true));
   SPDLOG_INFO("Checkpoint policy after step {}", step_);
-  CheckpointSnapshot snapshot;
-  if (is_main()) {
-    CheckpointContents contents;
-    contents.step = DescribeStep();
-    contents.total_steps = config_.steps;
-    contents.config_json = DumpConfigFile(ToJson(*config_.policy));
-    contents.train_config_json = DumpConfigFile(ToJson(config_));
-    contents.model = StateDict(*policy_);
-    AddPipeline(*preprocessor_, contents.side_files);
-    AddPipeline(*postprocessor_, contents.side_files);
-    contents.optimizer = &optimizer_->unwrapped();
-    contents.scheduler = scheduler_ ? &*scheduler_ : nullptr;
-    contents.rng = CaptureRngState(python_rng_, accelerator_->device());
-    snapshot = TakeSnapshot(contents);
+  saving_step_ = step_;
+  Result<CheckpointContents> contents = Contents();
+  if (const Status collected = Everybody(contents.status()); !collected.ok()) {
+    return ReportFailedSave(collected.WithContext("checkpoint of step {} not started", step_));
   }
-  const Status begun = checkpoint_writer_->Begin(step_, std::move(snapshot));
+  const Status begun = checkpoint_writer_->Begin(step_, TakeSnapshot(std::move(contents).value()));
   if (!begun.ok()) {
     return ReportFailedSave(begun);
   }
-  saving_step_ = step_;
   return wait ? FinishPendingCheckpoint(true) : Status();
 }
 

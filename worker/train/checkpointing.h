@@ -23,6 +23,10 @@ class RankGroup final : public CheckpointGroup {
     return ranks_.BroadcastFromMain(std::move(text));
   }
 
+  Result<std::vector<std::string>> AllGather(const std::string& text) override {
+    return ranks_.AllGather(text);
+  }
+
   Status AgreeAll(const Status& mine) override { return ranks_.AgreeAll(mine); }
 
  private:

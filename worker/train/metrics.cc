@@ -23,7 +23,7 @@ Progress ProgressAt(int64_t step,
   return progress;
 }
 
-MetricsWindow::MetricsWindow(bool with_memory) {
+MetricsWindow::MetricsWindow(bool with_memory, bool with_scale) {
   metrics_ = {
       {"loss", "loss", "{:.3f}", MetricReduction::kMean},
       {"grad_norm", "grdn", "{:.3f}", MetricReduction::kNone},
@@ -36,6 +36,9 @@ MetricsWindow::MetricsWindow(bool with_memory) {
   };
   if (with_memory) {
     metrics_.push_back({"gpu_mem_gb", "mem_gb", "{:.2f}", MetricReduction::kMax});
+  }
+  if (with_scale) {
+    metrics_.push_back({"scale", "scale", "{:g}", MetricReduction::kNone});
   }
   fixed_count_ = metrics_.size();
 }

@@ -41,8 +41,8 @@ Progress ProgressAt(int64_t step,
 class MetricsWindow {
  public:
   /// The fixed metrics in log order: loss, grad_norm, lr, dataloading_s, preprocessing_s, update_s,
-  /// step_s, samples_per_s, and gpu_mem_gb with `with_memory`.
-  explicit MetricsWindow(bool with_memory);
+  /// step_s, samples_per_s, gpu_mem_gb with `with_memory`, scale with `with_scale`.
+  explicit MetricsWindow(bool with_memory, bool with_scale = false);
 
   /// One value of this step. An unknown name is a policy's own scalar: appended at the end,
   /// averaged over the ranks. A policy's scalar that collides with a fixed name must not be passed

@@ -69,6 +69,9 @@ Status TrainingRun::OneStep() {
   if (out.grad_norm) {
     window_->Add("grad_norm", *out.grad_norm);
   }
+  if (out.scale) {
+    window_->Add("scale", *out.scale);
+  }
   for (const auto& [name, value] : out.metrics) {
     if (!window_->is_fixed(name)) {
       window_->Add(name, value);

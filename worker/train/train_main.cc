@@ -1,9 +1,11 @@
 #include "worker/train/train_main.h"
 
+#include <chrono>
 #include <cstdio>
 
 #include <spdlog/spdlog.h>
 
+#include "common/contract/error_file.h"
 #include "common/contract/exit_codes.h"
 #include "common/contract/foreign_environment.h"
 #include "worker/train/console.h"
@@ -25,6 +27,7 @@ int ExitCodeOf(const Status& status) {
     case StatusCode::kAlreadyExists:
     case StatusCode::kFailedPrecondition:
     case StatusCode::kUnimplemented:
+    case StatusCode::kDataLoss:  // a damaged checkpoint or dataset stays so: no restart helps
       return kExitUsage;
     case StatusCode::kInternal:
       return kExitInternal;
@@ -33,12 +36,27 @@ int ExitCodeOf(const Status& status) {
   }
 }
 
+/// For the launcher, which may end this process's siblings, and so the rank that says it, before
+/// they have spoken.
+int LeaveReason(const WorkerEnvironment& environment, int exit_code, const std::string& text) {
+  if (!environment.error_file.empty()) {
+    const std::chrono::duration<int64_t> now = std::chrono::floor<std::chrono::seconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+    const Status left = WriteErrorFile(
+        environment.error_file, {.message = text, .exit_code = exit_code, .unix_s = now.count()});
+    if (!left.ok()) {
+      std::fprintf(stderr, "lr-train: warning: %s\n", left.message().c_str());
+    }
+  }
+  return exit_code;
+}
+
 /// Shown once per node: before the ranks have met, the other local ranks would only repeat it.
 int FailEarly(const WorkerEnvironment& environment, int exit_code, const std::string& text) {
   if (environment.local_rank == 0) {
     std::fprintf(stderr, "lr-train: error: %s\n", text.c_str());
   }
-  return exit_code;
+  return LeaveReason(environment, exit_code, text);
 }
 
 ResolvedEngineFacts Facts(const TrainConfig& config) {
@@ -63,7 +81,7 @@ int RunToTheEnd(TrainingRun& run, const WorkerEnvironment& environment) {
     if (environment.rank == 0 || alone) {
       SPDLOG_ERROR("{}", end.status().message());
     }
-    return ExitCodeOf(end.status());
+    return LeaveReason(environment, ExitCodeOf(end.status()), end.status().message());
   }
   const int signal = Inbox().stop_signal();
   return *end == RunEnd::kStopped && signal != 0 ? 128 + signal : kExitOk;

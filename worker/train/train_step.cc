@@ -1,10 +1,13 @@
 #include "worker/train/train_step.h"
 
+#include <spdlog/spdlog.h>
 #include <torch/csrc/distributed/c10d/exception.h>
 
 namespace lr::worker {
 
 namespace {
+
+constexpr int64_t kSkipsWorthAWarning = 50;
 
 std::string FirstLine(const std::string& text) {
   return text.substr(0, text.find('\n'));
@@ -32,6 +35,15 @@ StepOutputs Update(const StepInputs& in, const Batch& batch, const char*& doing)
   if (norm.defined()) {
     out.grad_norm = norm.item<double>();
   }
+  if (const GradScaler* scaler = in.accelerator.scaler()) {
+    out.scale = scaler->state().scale;
+    if (scaler->skips_in_a_row() == kSkipsWorthAWarning && in.accelerator.sync_gradients()) {
+      SPDLOG_WARN(
+          "{} updates in a row were skipped because gradients overflowed; the loss scale is {}",
+          scaler->skips_in_a_row(),
+          *out.scale);
+    }
+  }
   for (const auto& [name, value] : output.metrics) {
     out.metrics.emplace_back(name, value.item<double>());
   }
@@ -44,7 +56,11 @@ Result<StepOutputs> TrainStep(const StepInputs& in, const Batch& batch, int64_t 
   in.accelerator.accumulate(counter);
   const char* doing = "start";
   try {
-    return Update(in, batch, doing);
+    StepOutputs out = Update(in, batch, doing);
+    if (const GradScaler* scaler = in.accelerator.scaler()) {
+      LR_TRY(scaler->Health().WithContext("step {}", counter));
+    }
+    return out;
   } catch (const c10::DistError& error) {
     return Unavailable(
         "step {}, {}: a peer is lost or silent ({})", counter, doing, FirstLine(error.what()));

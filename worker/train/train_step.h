@@ -27,12 +27,13 @@ struct StepInputs {
 struct StepOutputs {
   double loss = 0.0;                ///< of this rank's micro-batch, undivided
   std::optional<double> grad_norm;  ///< before clipping; only on synchronising passes with clipping
+  std::optional<double> scale;      ///< of the loss, after the update; float16 only
   std::vector<std::pair<std::string, double>> metrics;
 };
 
 /// The `counter`-th micro-batch of the run (1-based). Collective. Errors: kUnavailable when a
-/// collective failed, kInternal for anything else that tensor code threw; both with the step and
-/// what was being done.
+/// collective failed, kFailedPrecondition when float16 training diverges, kInternal for anything
+/// else that tensor code threw; with the step and what was being done.
 Result<StepOutputs> TrainStep(const StepInputs& in, const Batch& batch, int64_t counter);
 
 /// Held-out loss of one batch: evaluation mode as the caller set it, no gradients, no

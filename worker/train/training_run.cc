@@ -23,12 +23,14 @@ Result<RunEnd> TrainingRun::Run() {
   PrintConfiguration();
   LR_TRY(Everybody(OpenDataset()));
   LR_TRY(Everybody(FetchWeights()));
-  LR_TRY(Everybody(BuildPolicy()));
-  LR_TRY(Everybody(BuildProcessors()));
   LR_TRY(Everybody(FindResumePoint()));
+  LR_TRY(Everybody(BuildPolicy()));
+  LR_TRY(Everybody(LoadWeights()));
+  LR_TRY(Everybody(BuildProcessors()));
   LR_TRY(Everybody(PrepareModel()));
   LR_TRY(Everybody(BuildOptimizerAndSchedule()));
   LR_TRY(Everybody(Restore()));
+  PrepareToSave();
   LR_TRY(Everybody(StartLoader()));
   PrintBanner();
   if (step_ >= config_.steps) {

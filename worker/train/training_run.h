@@ -72,6 +72,7 @@ class TrainingRun {
   Status AgreeOnOutputDirectory();
   Status OpenDataset();
   Status FetchWeights();
+  PolicyOptions WeightsToLoad() const;
   Status BuildPolicy();
   Status BuildProcessors();
   Status PrepareModel();
@@ -90,16 +91,27 @@ class TrainingRun {
   Status ActOnRequests();
   bool SaveIsDue() const;
 
-  // checkpointing.cc
+  // resuming.cc
   Status FindResumePoint();
+  bool WeightsAreInShards() const;
+  Status LoadWeights();
   Status Restore();
-  Status SaveCheckpoint(bool wait);
-  Status FinishPendingCheckpoint(bool wait);
-  PolicyOptions WeightsToLoad() const;
-  Status ReportFailedSave(const Status& failed);
+  Result<std::vector<std::string>> RestoreOptimizer(const std::vector<ShardedParameter>& held);
+  Status RestoreScaler();
   void ApplyGivenLearningRate();
   ResumePosition StartOfData() const;
+
+  // checkpointing.cc
   TrainingStep DescribeStep() const;
+  DcpPlace Place() const;
+  std::vector<ShardedParameter> Held() const;
+  std::optional<NamedTensors> WholeModel(const std::vector<ShardedParameter>& held) const;
+  Status AddShards(const std::vector<ShardedParameter>& held, CheckpointContents& contents) const;
+  Result<CheckpointContents> Contents() const;
+  void PrepareToSave();
+  Status SaveCheckpoint(bool wait);
+  Status FinishPendingCheckpoint(bool wait);
+  Status ReportFailedSave(const Status& failed);
 
   Status Everybody(const Status& mine);
 

@@ -9,7 +9,6 @@
 #include "common/base/text.h"
 #include "worker/accelerator/device_probe.h"
 #include "worker/accelerator/engine_options.h"
-#include "worker/checkpoint/model_file.h"
 #include "worker/data/dataset_root.h"
 #include "worker/data/episode_selection.h"
 #include "worker/data/sampler.h"
@@ -17,6 +16,7 @@
 #include "worker/policies/policy_features.h"
 #include "worker/precision/tf32.h"
 #include "worker/train/console.h"
+#include "worker/train/train_config_check.h"
 #include "worker/train/training_run.h"
 
 namespace lr::worker {
@@ -69,6 +69,7 @@ Status TrainingRun::MeetTheOtherRanks() {
   topology_ = resolved.topology;
   config_.parallelism.dp_replicate = topology_.dp_replicate;
   config_.parallelism.dp_shard = topology_.dp_shard;
+  LR_TRY(CheckCheckpointFormat(config_.checkpoint_format, topology_.sharded()));
   if (!resolved.note.empty()) {
     SPDLOG_INFO("{}", resolved.note);
   }
@@ -184,18 +185,6 @@ Status TrainingRun::BuildPolicy() {
   }
   LR_TRY(config_.policy->Validate());
   LR_ASSIGN(policy_, CreatePolicy(*config_.policy, WeightsToLoad()));
-  if (parsed_.weights_dir.empty()) {
-    return {};
-  }
-  const MissingKeys missing = config_.resume ? MissingKeys::kError : MissingKeys::kReport;
-  LR_ASSIGN(const ModelLoadReport report,
-            LoadModel(fs::path(parsed_.weights_dir) / "model.safetensors", *policy_, missing));
-  if (!report.missing.empty()) {
-    SPDLOG_WARN("Missing key(s) when loading model: {}", Join(report.missing, ", "));
-  }
-  if (!report.unexpected.empty()) {
-    SPDLOG_WARN("Unexpected key(s) when loading model: {}", Join(report.unexpected, ", "));
-  }
   return {};
 }
 
@@ -213,7 +202,7 @@ Status TrainingRun::BuildProcessors() {
        ConstantDimensions(inputs.input_features, inputs.norm_map, inputs.stats)) {
     SPDLOG_WARN("{}", warning);
   }
-  const fs::path folder = parsed_.weights_dir;
+  const fs::path folder = resume_ ? resume_->pretrained_model() : fs::path(parsed_.weights_dir);
   if (!folder.empty()) {
     Result<Pipeline> pre =
         LoadPipeline(folder, kPreprocessorName, PreprocessorOverrides(inputs, config_.resume));
@@ -305,7 +294,7 @@ Status TrainingRun::StartLoader() {
                 TrainingSource(std::move(schedule), std::move(sampler)),
                 {config_.num_workers, config_.prefetch_factor, device_.backend == Backend::kCuda}));
   agreement_.emplace(accelerator_->control(), inbox_);
-  window_.emplace(device_.backend == Backend::kCuda);
+  window_.emplace(device_.backend == Backend::kCuda, accelerator_->scaler() != nullptr);
   progress_.emplace(config_.steps - step_, is_main() && ProgressBarWanted());
   return {};
 }

@@ -28,18 +28,7 @@ std::string Shown(const Json& json) {
 
 constexpr const char* kNotBuilt = "is specified but not built yet; leave it out";
 
-void RefuseSharding(const TrainConfig& c, Refusals& out) {
-  const bool is_sharded = c.parallelism.dp_shard != 1;
-  out.Add(
-      is_sharded && c.save_checkpoint,
-      "parallelism.dp_shard",
-      c.parallelism.dp_shard,
-      "trains, but sharded checkpoints are not built yet: add --save_checkpoint=false, or train "
-      "with DDP");
-  out.Add(is_sharded && c.resume,
-          "parallelism.dp_shard",
-          c.parallelism.dp_shard,
-          "cannot resume yet: sharded checkpoints are not built");
+void RefuseAccumulation(const TrainConfig& c, Refusals& out) {
   out.Add(c.accelerator.gradient_accumulation.mode == AccumulationMode::kShard,
           "accelerator.gradient_accumulation.mode",
           "shard",
@@ -48,32 +37,6 @@ void RefuseSharding(const TrainConfig& c, Refusals& out) {
 
 void RefusePrecision(const TrainConfig& c, Refusals& out) {
   const AcceleratorConfig& engine = c.accelerator;
-  const GradScalerConfig& scaler = engine.grad_scaler;
-  const GradScalerConfig untouched;
-  constexpr const char* kFloat32 =
-      "is specified but the loss scaler is not built yet; use --accelerator.mixed_precision=bf16 "
-      "or "
-      "no";
-  out.Add(engine.mixed_precision == MixedPrecision::kFp16,
-          "accelerator.mixed_precision",
-          "fp16",
-          kFloat32);
-  out.Add(scaler.init_scale != untouched.init_scale,
-          "accelerator.grad_scaler.init_scale",
-          scaler.init_scale,
-          kFloat32);
-  out.Add(scaler.growth_factor != untouched.growth_factor,
-          "accelerator.grad_scaler.growth_factor",
-          scaler.growth_factor,
-          kFloat32);
-  out.Add(scaler.backoff_factor != untouched.backoff_factor,
-          "accelerator.grad_scaler.backoff_factor",
-          scaler.backoff_factor,
-          kFloat32);
-  out.Add(scaler.growth_interval != untouched.growth_interval,
-          "accelerator.grad_scaler.growth_interval",
-          scaler.growth_interval,
-          kFloat32);
   out.Add(engine.compile.enabled, "accelerator.compile.enabled", true, kNotBuilt);
   out.Add(engine.activation_checkpointing.mode != "none",
           "accelerator.activation_checkpointing.mode",
@@ -155,7 +118,7 @@ void RefuseServices(const TrainConfig& c, Refusals& out) {
 
 std::vector<std::string> UnsupportedSettings(const TrainConfig& config) {
   Refusals refusals;
-  RefuseSharding(config, refusals);
+  RefuseAccumulation(config, refusals);
   RefusePrecision(config, refusals);
   RefuseData(config, refusals);
   RefusePolicy(config, refusals);

@@ -41,10 +41,6 @@ class Sharded(TrainingTest):
         _, steps = self.train([*bf16, "--output_dir=replicas"], ranks=2)
         self.assert_close(self.losses(steps), wanted, 3e-2)
 
-    def test_saving_is_refused_before_anything_starts(self):
-        output, _ = self.train([*self.arguments_of("ddp2_torchrun"), "--parallelism.dp_shard=2"], ranks=2, expect=2)
-        self.assertIn("add --save_checkpoint=false", output)
-
     def test_unknown_blocks_are_named(self):
         output, _ = self.train([*self.arguments_of("single"), *SHARDED, "--parallelism.dp_shard=-1",
                                 '--accelerator.fsdp.wrap_modules=["ACTLayer"]'], expect=2)

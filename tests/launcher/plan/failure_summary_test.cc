@@ -140,7 +140,7 @@ Most likely cause: rank 1 (node 0, gpu01, local rank 1) was killed by the kernel
 TEST_F(FailureSummaryTest, MessageStepsAndLastLinesAreShown) {
   WorkerEnding cause = Failure(1, 1);
   cause.error_file = "/run/1/error.json";
-  cause.message = "ValueError: bad shape";
+  cause.message = "Traceback (most recent call last):\n  File \"x.py\"\nValueError: bad shape\n";
   for (int i = 0; i < 50; ++i) {
     cause.last_lines.push_back("line " + std::to_string(i));
   }
@@ -151,7 +151,8 @@ TEST_F(FailureSummaryTest, MessageStepsAndLastLinesAreShown) {
                                            .checkpoint_step = 41000});
   EXPECT_THAT(text,
               AllOf(HasSubstr("error_file: /run/1/error.json"),
-                    HasSubstr("traceback : ValueError: bad shape"),
+                    HasSubstr("traceback : Traceback (most recent call last):\n"),
+                    HasSubstr("local rank 1) ended with exit code 1: ValueError: bad shape\n"),
                     HasSubstr("step     : 41233 (last complete checkpoint: step 41000)"),
                     HasSubstr("      line 49\n"),
                     Not(HasSubstr("      line 29\n")),

@@ -51,7 +51,7 @@ TEST(CheckpointTreeTest, LeRobotsCheckpointIsWrittenAgainByteForByte) {
   for (const char* name : {"policy_preprocessor.json", "policy_postprocessor.json"}) {
     contents.side_files.push_back({name, ReadBytes(step / kPretrainedFolder / name)});
   }
-  std::map<std::string, at::Tensor> by_name(contents.model.begin(), contents.model.end());
+  std::map<std::string, at::Tensor> by_name(contents.model->begin(), contents.model->end());
   OptimizerGroup group;
   for (const Json& name : expected["parameter_order"]) {
     group.names.push_back(name.get<std::string>());
@@ -68,11 +68,11 @@ TEST(CheckpointTreeTest, LeRobotsCheckpointIsWrittenAgainByteForByte) {
   contents.rng = *rng;
 
   const TempDirectory folder;
-  const Result<CheckpointManifest> manifest =
-      WriteCheckpointFiles(TakeSnapshot(contents), folder.path(), "run");
-  ASSERT_THAT(manifest, IsOk());
-  EXPECT_EQ(manifest->files.size(), 12U);
-  for (const CheckpointFile& file : manifest->files) {
+  const Result<std::vector<CheckpointFile>> files =
+      WriteCheckpointFiles(TakeSnapshot(contents), folder.path());
+  ASSERT_THAT(files, IsOk());
+  EXPECT_EQ(files->size(), 12U);
+  for (const CheckpointFile& file : *files) {
     EXPECT_EQ(ReadBytes(folder / file.path), ReadBytes(step / file.path)) << file.path;
   }
 }
@@ -184,11 +184,11 @@ TEST(CheckpointTreeTest, ARecordedRunsTreeIsReproducedKeyByKey) {
   contents.rng = CaptureRngState(PythonRngState::Seeded(1000));
 
   const TempDirectory folder;
-  const Result<CheckpointManifest> manifest =
-      WriteCheckpointFiles(TakeSnapshot(contents), folder.path(), "run");
-  ASSERT_THAT(manifest, IsOk());
-  EXPECT_EQ(manifest->files.size(), tree.size());
-  for (const CheckpointFile& file : manifest->files) {
+  const Result<std::vector<CheckpointFile>> files =
+      WriteCheckpointFiles(TakeSnapshot(contents), folder.path());
+  ASSERT_THAT(files, IsOk());
+  EXPECT_EQ(files->size(), tree.size());
+  for (const CheckpointFile& file : *files) {
     SCOPED_TRACE(file.path);
     const Json& recorded = tree.File(file.path);
     if (file.path.ends_with(".safetensors")) {

@@ -2,13 +2,16 @@
 // several saves.
 #include "worker/checkpoint/checkpoint_writer.h"
 
+#include <atomic>
 #include <fstream>
+#include <future>
 #include <map>
 
 #include "common/contract/checkpoint_scan.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/checkpoint/checkpoint_test_support.h"
 #include "tests/worker/checkpoint/fake_checkpoint.h"
+#include "worker/checkpoint/dcp/dcp_directory.h"
 #include "worker/checkpoint/resume_source.h"
 
 namespace lr::worker {
@@ -171,6 +174,103 @@ TEST(CheckpointWriterTest, OneRanksFailureAbandonsTheSaveOnAllRanks) {
   EXPECT_EQ(fs::read_symlink(Checkpoints(output) / "last"), "000001");
   EXPECT_THAT(NamesIn(Checkpoints(output)),
               ElementsAre("000001", StartsWith("000002.tmp-"), "last"));
+}
+
+/// One rank's part of a save with a sharded folder: a [3, 2] tensor over the ranks (the last of
+/// four has no rows), full of the step.
+CheckpointSnapshot ShardedSnapshot(int64_t step, int rank, int world) {
+  CheckpointSnapshot snapshot = rank == 0 ? SmallSnapshot(step) : CheckpointSnapshot{};
+  const DcpPlace place{rank, world, 0, 1};
+  const DcpRows rows = RowsOfShard(3, rank, world);
+  const DcpEntry weight{"model.w",
+                        {std::string("model"), std::string("w")},
+                        at::full({rows.count, 2}, static_cast<float>(step)),
+                        {3, 2},
+                        true};
+  snapshot.shards.push_back({kModelShardsFolder, DcpSave::Create({weight}, place).value()});
+  return snapshot;
+}
+
+TEST(CheckpointWriterTest, EveryRankWritesItsShardsAndTheManifestNamesThemAll) {
+  for (const int world : {1, 2, 4}) {
+    const TempDirectory output;
+    RunFakeRanks(world, [&](FakeCheckpointGroup& group) {
+      CheckpointWriter writer(Options(output), group);
+      const Result<PublishedCheckpoint> published =
+          writer.Save(7, ShardedSnapshot(7, group.rank(), world));
+      EXPECT_THAT(published, IsOk());
+      EXPECT_EQ(published.ok() && published->bytes > 0, group.rank() == 0);
+    });
+    const fs::path step = Checkpoints(output) / "000007";
+    EXPECT_THAT(VerifyCheckpoint(step, VerifyLevel::kFull), IsOk());
+    const Result<CheckpointListing> listing = ListCheckpointFiles(step);
+    ASSERT_THAT(listing, IsOk());
+    ASSERT_TRUE(listing->manifest);
+    // Everything but the manifest itself is in the manifest.
+    EXPECT_EQ(listing->manifest->files.size() + 1, listing->files.size());
+    Result<DcpDirectory> shards = DcpDirectory::Open(step / kModelShardsFolder);
+    ASSERT_THAT(shards, IsOk());
+    EXPECT_TRUE(at::equal(shards->Read("model.w").value(), at::full({3, 2}, 7.0F)));
+  }
+}
+
+TEST(CheckpointWriterTest, AShardThatCannotBeWrittenAbandonsTheSaveOnAllRanks) {
+  const TempDirectory output;
+  ASSERT_THAT(SaveAlone(Options(output), 1), IsOk());
+  for (const std::string operation : {"write shard of pretrained_model/pytorch_model_fsdp_0",
+                                      "write metadata of pretrained_model/pytorch_model_fsdp_0"}) {
+    RunFakeRanks(2, [&](FakeCheckpointGroup& group) {
+      const bool fails = group.rank() == (operation.starts_with("write shard") ? 1 : 0);
+      CheckpointWriter writer(fails ? FailingAt(output, operation) : Options(output), group);
+      EXPECT_THAT(writer.Save(2, ShardedSnapshot(2, group.rank(), 2)),
+                  StatusIs(StatusCode::kResourceExhausted,
+                           AllOf(HasSubstr("step 2"), HasSubstr("No space left on device"))));
+      EXPECT_FALSE(writer.in_progress());
+    });
+    EXPECT_EQ(*ReadLast(Checkpoints(output)), "000001");
+    EXPECT_FALSE(fs::exists(Checkpoints(output) / "000002"));
+  }
+}
+
+TEST(CheckpointWriterTest, ARankThatDoesNotSeeTheFolderSaysSo) {
+  const TempDirectory output;
+  const TempDirectory elsewhere;
+  RunFakeRanks(2, [&](FakeCheckpointGroup& group) {
+    CheckpointWriter writer(Options(group.rank() == 0 ? output : elsewhere), group);
+    EXPECT_THAT(writer.Save(2, ShardedSnapshot(2, group.rank(), 2)),
+                StatusIs(StatusCode::kFailedPrecondition,
+                         AllOf(HasSubstr("rank 1"), HasSubstr("all hosts of the run share"))));
+  });
+}
+
+TEST(CheckpointWriterTest, PollingNeverWaitsForAnyRanksDisk) {
+  const TempDirectory output;
+  std::promise<void> released;
+  const std::shared_future<void> gate = released.get_future().share();
+  std::atomic<int> polls{0};
+  RunFakeRanks(2, [&](FakeCheckpointGroup& group) {
+    CheckpointWriterOptions options = Options(output);
+    if (group.rank() == 1) {  // a slow disk
+      options.fault_point = [&](std::string_view) {
+        gate.wait();
+        return Status();
+      };
+    }
+    CheckpointWriter writer(options, group);
+    ASSERT_THAT(writer.Begin(2, ShardedSnapshot(2, group.rank(), 2)), IsOk());
+    std::optional<PublishedCheckpoint> published;
+    while (!published) {
+      Result<std::optional<PublishedCheckpoint>> polled = writer.Poll();
+      ASSERT_THAT(polled, IsOk());
+      published = *polled;
+      if (group.rank() == 0 && ++polls == 10) {
+        EXPECT_FALSE(published);
+        released.set_value();
+      }
+    }
+  });
+  EXPECT_GE(polls, 10);
+  EXPECT_THAT(VerifyCheckpoint(Checkpoints(output) / "000002"), IsOk());
 }
 
 /// How many durable operations the first or a second save of the small checkpoint performs.

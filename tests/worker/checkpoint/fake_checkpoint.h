@@ -18,7 +18,8 @@ namespace lr::testing {
 /// all others.
 class FakeRanks {
  public:
-  explicit FakeRanks(int size) : barrier_(size), statuses_(static_cast<size_t>(size)) {}
+  explicit FakeRanks(int size)
+      : barrier_(size), texts_(static_cast<size_t>(size)), statuses_(static_cast<size_t>(size)) {}
 
   int size() const { return static_cast<int>(statuses_.size()); }
 
@@ -30,6 +31,14 @@ class FakeRanks {
     std::string received = text_;
     barrier_.arrive_and_wait();
     return received;
+  }
+
+  std::vector<std::string> Gather(int rank, const std::string& text) {
+    texts_[static_cast<size_t>(rank)] = text;
+    barrier_.arrive_and_wait();
+    std::vector<std::string> gathered = texts_;
+    barrier_.arrive_and_wait();
+    return gathered;
   }
 
   Status Agree(int rank, const Status& mine) {
@@ -46,6 +55,7 @@ class FakeRanks {
  private:
   std::barrier<> barrier_;
   std::string text_;
+  std::vector<std::string> texts_;
   std::vector<Status> statuses_;
 };
 
@@ -59,6 +69,10 @@ class FakeCheckpointGroup final : public worker::CheckpointGroup {
 
   Result<std::string> BroadcastFromMain(std::string text) override {
     return ranks_.Broadcast(rank_, std::move(text));
+  }
+
+  Result<std::vector<std::string>> AllGather(const std::string& text) override {
+    return ranks_.Gather(rank_, text);
   }
 
   Status AgreeAll(const Status& mine) override {
@@ -105,12 +119,13 @@ inline worker::CheckpointSnapshot SmallSnapshot(int64_t step, int64_t elements =
   contents.config_json = "{\"type\": \"act\"}";
   contents.train_config_json = "{\"seed\": 1000}";
   const auto value = static_cast<double>(step);
-  contents.model = {{"a", at::full({elements}, value)}, {"b", at::full({elements, 2}, value)}};
+  contents.model = worker::NamedTensors{{"a", at::full({elements}, value)},
+                                        {"b", at::full({elements, 2}, value)}};
   contents.side_files = {{"policy_preprocessor_step_3_normalizer_processor.safetensors",
                           worker::NamedTensors{{"x.mean", at::full({2}, value)}}},
                          {"policy_preprocessor.json", std::string("{}")}};
   contents.rng = worker::CaptureRngState(worker::PythonRngState::Seeded(1000));
-  return worker::TakeSnapshot(contents);
+  return worker::TakeSnapshot(std::move(contents));
 }
 
 /// The schedule of the recorded run lerobot/single.

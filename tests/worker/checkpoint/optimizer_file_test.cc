@@ -261,5 +261,31 @@ TEST(OptimizerFileTest, DamagedGroupsAreNamed) {
               StatusIs(StatusCode::kNotFound, HasSubstr("optimizer_param_groups.json")));
 }
 
+TEST(OptimizerFileTest, ShardsGetTheirRows) {
+  const TempDirectory folder;
+  const std::unique_ptr<Optimizer> saved = Small(AdamW(), 3);
+  Save(*saved, folder.path());
+  constexpr int kRanks = 2;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    // The first parameter's three rows over two ranks, the others whole.
+    const DcpPlace place{rank, kRanks, 0, 1};
+    const DcpRows rows = RowsOfShard(3, rank, kRanks);
+    const at::Tensor shard = at::ones({rows.count, 4});
+    const at::Tensor whole = at::ones({3});
+    OptimizerGroup second = Group({at::ones({2})});
+    second.lr_is_own = true;
+    const std::unique_ptr<Optimizer> loaded = Make(AdamW(), {Group({shard, whole}), second});
+    const std::vector<ShardedParameter> held = {{{"p0"}, shard, {3, 4}, true}};
+    ASSERT_THAT(LoadOptimizer(folder / kTrainingStateFolder, *loaded, held, place), IsOk());
+    for (const char* state : {"exp_avg", "exp_avg_sq"}) {
+      EXPECT_TRUE(at::equal(loaded->state().at(0).at(state),
+                            saved->state().at(0).at(state).narrow(0, rows.first, rows.count)));
+      EXPECT_TRUE(at::equal(loaded->state().at(2).at(state), saved->state().at(2).at(state)));
+    }
+    EXPECT_EQ(loaded->state().at(0).at("step").item<float>(), 3.0F);
+    EXPECT_FALSE(loaded->state().contains(1));
+  }
+}
+
 }  // namespace
 }  // namespace lr::worker

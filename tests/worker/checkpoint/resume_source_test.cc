@@ -121,7 +121,7 @@ TEST(ResumeSourceTest, WeightsAloneCannotBeResumed) {
                AllOf(HasSubstr("has no training_state folder"), HasSubstr("--policy.path="))));
 }
 
-TEST(ResumeSourceTest, ShardedCheckpointsAreRecognisedAndRefused) {
+TEST(ResumeSourceTest, SaysWhatIsInShards) {
   // checkpoint_format=safetensors: gathered weights, sharded optimizer.
   const TempDirectory gathered;
   const fs::path step = CopyOf("single", gathered);
@@ -129,18 +129,31 @@ TEST(ResumeSourceTest, ShardedCheckpointsAreRecognisedAndRefused) {
   fs::remove(step / kOptimizerGroupsPath);
   WriteBytes(step / kOptimizerShardsFolder / "__0_0.distcp", "shard");
   WriteBytes(step / kOptimizerShardsFolder / ".metadata", "pickle");
-  EXPECT_THAT(
-      OpenResumeSource(step),
-      StatusIs(StatusCode::kUnimplemented,
-               AllOf(HasSubstr("is sharded"), ::testing::Not(HasSubstr("lerobot-convert-dcp")))));
+  Result<ResumeSource> source = OpenResumeSource(step);
+  ASSERT_THAT(source, IsOk());
+  EXPECT_TRUE(source->has_model_file);
+  EXPECT_FALSE(source->has_model_shards);
+  EXPECT_TRUE(source->has_optimizer_shards);
   // checkpoint_format=dcp: no gathered weights either.
   fs::remove(step / kModelPath);
   WriteBytes(step / kModelShardsFolder / "__0_0.distcp", "shard");
   WriteBytes(step / kModelShardsFolder / ".metadata", "pickle");
-  EXPECT_THAT(
-      OpenResumeSource(step),
-      StatusIs(StatusCode::kUnimplemented,
-               AllOf(HasSubstr("is sharded"), HasSubstr("lerobot-convert-dcp --checkpoint_dir="))));
+  source = OpenResumeSource(step);
+  ASSERT_THAT(source, IsOk());
+  EXPECT_FALSE(source->has_model_file);
+  EXPECT_TRUE(source->has_model_shards);
+}
+
+TEST(ResumeSourceTest, DeclaredShardsThatAreMissingAreNamedWithTheConverter) {
+  const TempDirectory folder;
+  const fs::path step = CopyOf("single", folder);
+  fs::remove(step / kModelPath);
+  WriteBytes(step / kTrainingStepPath,
+             R"({"step": 3, "parallelism": {"dp_replicate": 1, "dp_shard": 2}})");
+  EXPECT_THAT(OpenResumeSource(step),
+              StatusIs(StatusCode::kNotFound,
+                       AllOf(HasSubstr("pytorch_model_fsdp_0"),
+                             HasSubstr("lerobot-convert-dcp --checkpoint_dir="))));
 }
 
 TEST(ResumeSourceTest, Sharded06CheckpointsAreRefusedByName) {

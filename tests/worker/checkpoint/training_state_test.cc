@@ -6,6 +6,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/worker/checkpoint/checkpoint_test_support.h"
 #include "tests/worker/checkpoint/fake_checkpoint.h"
+#include "worker/checkpoint/scaler_file.h"
 #include "worker/checkpoint/scheduler_file.h"
 #include "worker/checkpoint/training_step.h"
 #include "worker/optim/optimizer.h"
@@ -137,6 +138,41 @@ TEST(SchedulerFileTest, OldFormsAreReadAndFaultsNamed) {
   WriteBytes(folder / "s", "{}");
   EXPECT_THAT(LoadScheduler(folder / "s", scheduler),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("`last_epoch` is missing")));
+}
+
+TEST(ScalerFileTest, ExtremesComeBackExactly) {
+  const TempDirectory folder;
+  for (const double scale : {65536.0, 1.7014118346046923e38, 7.174648137343064e-43, 0.0}) {
+    const GradScalerState state{.scale = scale, .growth_factor = 1.5, .growth_tracker = 17};
+    WriteBytes(folder / "scaler_state.json", DumpPythonJson(ScalerStateJson(state), 4));
+    const Result<GradScalerState> read = ReadScalerState(folder / "scaler_state.json");
+    ASSERT_THAT(read, IsOk());
+    EXPECT_EQ(*read, state);
+  }
+}
+
+TEST(ScalerFileTest, HasTorchsKeysInTorchsOrder) {
+  EXPECT_EQ(
+      DumpPythonJson(ScalerStateJson({}), -1),
+      R"({"scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2000, "_growth_tracker": 0})");
+}
+
+TEST(ScalerFileTest, WhatNoScalerHasIsRefused) {
+  const TempDirectory folder;
+  for (
+      const char* text :
+      {"[]",
+       "{}",
+       R"({"scale": "x", "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2, "_growth_tracker": 0})",
+       R"({"scale": -1.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2, "_growth_tracker": 0})",
+       R"({"scale": 1.0, "growth_factor": 1.0, "backoff_factor": 0.5, "growth_interval": 2, "_growth_tracker": 0})",
+       R"({"scale": 1.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 0, "_growth_tracker": 0})",
+       R"({"scale": 1.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2.5, "_growth_tracker": 0})"}) {
+    WriteBytes(folder / "scaler_state.json", text);
+    EXPECT_THAT(ReadScalerState(folder / "scaler_state.json"),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("scaler_state.json")))
+        << text;
+  }
 }
 
 }  // namespace

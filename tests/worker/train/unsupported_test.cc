@@ -40,13 +40,6 @@ INSTANTIATE_TEST_SUITE_P(
     UnsupportedTest,
     Unsupported,
     ::testing::Values(
-        Case{"shard", [](TrainConfig& c) { c.parallelism.dp_shard = -1; }, "dp_shard=-1"},
-        Case{"fp16",
-             [](TrainConfig& c) { c.accelerator.mixed_precision = MixedPrecision::kFp16; },
-             "mixed_precision=fp16"},
-        Case{"scaler",
-             [](TrainConfig& c) { c.accelerator.grad_scaler.init_scale = 4.0; },
-             "init_scale=4"},
         Case{"shard_mode",
              [](TrainConfig& c) {
                c.accelerator.gradient_accumulation.mode = AccumulationMode::kShard;
@@ -100,10 +93,11 @@ TEST(UnsupportedTest, ALocalJobIsAnOrdinaryRun) {
 TEST(UnsupportedTest, AllSentencesComeTogether) {
   TrainConfig config = Plain();
   config.ema.enable = true;
-  config.parallelism.dp_shard = 2;
-  EXPECT_THAT(CheckSupported(config),
-              StatusIs(StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("dp_shard=2"), HasSubstr("\n--ema.enable=true"))));
+  config.dataset.streaming = true;
+  EXPECT_THAT(
+      CheckSupported(config),
+      StatusIs(StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("--dataset.streaming=true"), HasSubstr("\n--ema.enable=true"))));
 }
 
 }  // namespace

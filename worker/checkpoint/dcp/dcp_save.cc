@@ -1,4 +1,4 @@
-// The plan, this rank's items, and the exchange of where every rank's items came to lie.
+// The plan, this rank's items, and what the ranks tell of where their items came to lie.
 #include "worker/checkpoint/dcp/dcp_save.h"
 
 #include <set>
@@ -143,19 +143,8 @@ std::string DcpSave::Digest() const {
   return fmt::format("{:08x}", crc);
 }
 
-Result<std::vector<CheckpointFile>> DcpSave::Finish(const std::filesystem::path& directory,
-                                                    const Result<DcpShardFile>& mine,
-                                                    const std::string& save_id,
-                                                    Communicator& communicator) const {
-  LR_TRY(communicator.AgreeAll(mine.status()));
-  LR_ASSIGN(const std::vector<std::string> reports,
-            communicator.AllGather(EncodeReport(Digest(), *mine)));
-  Result<std::vector<CheckpointFile>> files = std::vector<CheckpointFile>();
-  if (rank_ == 0) {
-    files = WriteMetadata(directory, reports, save_id);
-  }
-  LR_TRY(communicator.AgreeAll(files.status()));
-  return files;
+std::string DcpSave::Report(const DcpShardFile& shard) const {
+  return EncodeReport(Digest(), shard);
 }
 
 Result<std::vector<CheckpointFile>> DcpSave::WriteMetadata(const std::filesystem::path& directory,

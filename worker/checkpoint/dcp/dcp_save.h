@@ -6,11 +6,12 @@
 ///   TakeSnapshot()           step thread: copies of these blocks in host memory, all that blocks
 ///                            training
 ///   WriteShard(directory)    any thread: `__<rank>_0.distcp`, flushed
-///   Finish(directory, …)     collective: when all ranks have written, the main rank writes
-///                            `.metadata`, which makes the directory a checkpoint
+///   Report(shard)            what the main rank must know of it; the caller gathers these texts
+///   WriteMetadata(…)         main rank, any thread: `.metadata`, which makes the directory a
+///                            checkpoint
 ///
-/// All ranks must pass the same keys, shapes and types in the same order; Finish() compares a
-/// digest of them.
+/// All ranks must pass the same keys, shapes and types in the same order; the reports carry a
+/// digest of them, which WriteMetadata compares.
 
 #include <filesystem>
 #include <string>
@@ -23,7 +24,6 @@
 #include "worker/checkpoint/dcp/dcp_metadata.h"
 #include "worker/checkpoint/dcp/dcp_save_plan.h"
 #include "worker/checkpoint/dcp/dcp_shard_file.h"
-#include "worker/comm/communicator.h"
 
 namespace lr::worker {
 
@@ -52,20 +52,22 @@ class DcpSave {
   /// Needs the directory to exist.
   Result<DcpShardFile> WriteShard(const std::filesystem::path& directory) const;
 
-  /// `mine`: what WriteShard returned on this rank. Fails on all ranks alike, and without
-  /// `.metadata`, when one of them failed. Returns, on the main rank, every file for the manifest.
-  Result<std::vector<CheckpointFile>> Finish(const std::filesystem::path& directory,
-                                             const Result<DcpShardFile>& mine,
-                                             const std::string& save_id,
-                                             Communicator& communicator) const;
+  /// Frees the data; what follows needs only names and places.
+  void DropData() { items_.clear(); }
+
+  /// `shard`: what WriteShard returned.
+  std::string Report(const DcpShardFile& shard) const;
+
+  /// `reports`: of all ranks, by rank. Returns every file of the directory, with paths relative to
+  /// it. kFailedPrecondition when ranks saved different things.
+  Result<std::vector<CheckpointFile>> WriteMetadata(const std::filesystem::path& directory,
+                                                    const std::vector<std::string>& reports,
+                                                    const std::string& save_id) const;
 
  private:
   DcpSave() = default;
 
   std::string Digest() const;
-  Result<std::vector<CheckpointFile>> WriteMetadata(const std::filesystem::path& directory,
-                                                    const std::vector<std::string>& reports,
-                                                    const std::string& save_id) const;
   Result<DcpMetadata> MakeMetadata(const std::vector<DcpShardFile>& shards) const;
 
   int rank_ = 0;

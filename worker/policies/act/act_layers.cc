@@ -10,7 +10,6 @@ namespace {
 
 using torch::nn::LayerNorm;
 using torch::nn::LayerNormOptions;
-using torch::nn::Linear;
 
 LayerNorm Normalization(int64_t dim) {
   return LayerNorm(LayerNormOptions({dim}));

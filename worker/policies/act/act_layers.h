@@ -6,10 +6,10 @@
 #include <vector>
 
 #include <torch/nn/module.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
+#include "worker/nn/linear.h"
 #include "worker/nn/multihead_attention.h"
 #include "worker/parallel/unit_module.h"
 #include "worker/policies/act/act_config.h"
@@ -39,8 +39,8 @@ class ACTEncoderLayerImpl : public UnitModule {
   const double dropout_;
   const Activation activation_;
   MultiheadAttention self_attn_{nullptr};
-  torch::nn::Linear linear1_{nullptr};
-  torch::nn::Linear linear2_{nullptr};
+  Linear linear1_{nullptr};
+  Linear linear2_{nullptr};
   torch::nn::LayerNorm norm1_{nullptr};
   torch::nn::LayerNorm norm2_{nullptr};
 };
@@ -70,8 +70,8 @@ class ACTDecoderLayerImpl : public UnitModule {
   const Activation activation_;
   MultiheadAttention self_attn_{nullptr};
   MultiheadAttention multihead_attn_{nullptr};
-  torch::nn::Linear linear1_{nullptr};
-  torch::nn::Linear linear2_{nullptr};
+  Linear linear1_{nullptr};
+  Linear linear2_{nullptr};
   torch::nn::LayerNorm norm1_{nullptr};
   torch::nn::LayerNorm norm2_{nullptr};
   torch::nn::LayerNorm norm3_{nullptr};

@@ -16,7 +16,6 @@ namespace {
 using torch::nn::Conv2d;
 using torch::nn::Conv2dOptions;
 using torch::nn::Embedding;
-using torch::nn::Linear;
 
 constexpr const char* kStateKey = "observation.state";
 constexpr const char* kActionKey = "action";

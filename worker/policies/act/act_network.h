@@ -12,10 +12,10 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
 #include "worker/data/batch.h"
+#include "worker/nn/linear.h"
 #include "worker/nn/position_codes.h"
 #include "worker/nn/resnet.h"
 #include "worker/policies/act/act_config.h"
@@ -70,20 +70,20 @@ class ACTImpl : public torch::nn::Module {
 
   ACTEncoder vae_encoder_{nullptr};
   torch::nn::Embedding vae_encoder_cls_embed_{nullptr};
-  torch::nn::Linear vae_encoder_robot_state_input_proj_{nullptr};
-  torch::nn::Linear vae_encoder_action_input_proj_{nullptr};
-  torch::nn::Linear vae_encoder_latent_output_proj_{nullptr};
+  Linear vae_encoder_robot_state_input_proj_{nullptr};
+  Linear vae_encoder_action_input_proj_{nullptr};
+  Linear vae_encoder_latent_output_proj_{nullptr};
   at::Tensor vae_encoder_pos_enc_;
   ResNet backbone_{nullptr};
   ACTEncoder encoder_{nullptr};
   ACTDecoder decoder_{nullptr};
-  torch::nn::Linear encoder_robot_state_input_proj_{nullptr};
-  torch::nn::Linear encoder_env_state_input_proj_{nullptr};
-  torch::nn::Linear encoder_latent_input_proj_{nullptr};
+  Linear encoder_robot_state_input_proj_{nullptr};
+  Linear encoder_env_state_input_proj_{nullptr};
+  Linear encoder_latent_input_proj_{nullptr};
   torch::nn::Conv2d encoder_img_feat_input_proj_{nullptr};
   torch::nn::Embedding encoder_1d_feature_pos_embed_{nullptr};
   torch::nn::Embedding decoder_pos_embed_{nullptr};
-  torch::nn::Linear action_head_{nullptr};
+  Linear action_head_{nullptr};
 };
 
 TORCH_MODULE(ACT);

@@ -151,6 +151,17 @@ class ShardedStateTest : public ::testing::Test {
     return OptimizerEntries(model, *optimizer).value();
   }
 
+  /// What the checkpoint writer does when all have written.
+  static Status Finish(const DcpSave& save,
+                       const Result<DcpShardFile>& shard,
+                       const fs::path& folder,
+                       Communicator& communicator) {
+    LR_TRY(communicator.AgreeAll(shard.status()));
+    LR_ASSIGN(const std::vector<std::string> reports, communicator.AllGather(save.Report(*shard)));
+    return communicator.AgreeAll(
+        communicator.rank() == 0 ? save.WriteMetadata(folder, reports, "id").status() : Status());
+  }
+
   /// All ranks save `entries(place)` into the folder; each rank's outcome.
   template <typename Entries>
   static std::vector<Status> SaveInto(const fs::path& folder,
@@ -164,7 +175,7 @@ class ShardedStateTest : public ::testing::Test {
         LR_ASSIGN(DcpSave save, DcpSave::Create(entries(place), place));
         save.TakeSnapshot();
         const Result<DcpShardFile> shard = save.WriteShard(folder);
-        return save.Finish(folder, shard, "id", communicator).status();
+        return Finish(save, shard, folder, communicator);
       };
       outcomes[static_cast<size_t>(communicator.rank())] = run();
     });
@@ -324,7 +335,7 @@ TEST_F(ShardedStateTest, AFailureOfOneRankIsEverybodysAndLeavesNoCheckpoint) {
     const DcpSave save = DcpSave::Create(ModelEntries(Model(place)), place).value();
     const fs::path target = place.shard_rank == 1 ? folder_ / "absent" : folder_;
     outcomes[static_cast<size_t>(communicator.rank())] =
-        save.Finish(folder_, save.WriteShard(target), "id", communicator).status();
+        Finish(save, save.WriteShard(target), folder_, communicator);
   });
   EXPECT_THAT(outcomes[0], StatusIs(StatusCode::kNotFound, HasSubstr("rank 1")));
   EXPECT_EQ(outcomes[0].message(), outcomes[1].message());

@@ -1,4 +1,4 @@
-#include "launcher/supervise/error_file.h"
+#include "common/contract/error_file.h"
 
 #include <filesystem>
 #include <fstream>
@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace lr::launcher {
+namespace lr {
 namespace {
 
 using ::testing::HasSubstr;
@@ -39,6 +39,18 @@ TEST_F(ErrorFileTest, MissingFileIsNoMessage) {
   EXPECT_EQ(ReadErrorFile(""), "");
 }
 
+TEST_F(ErrorFileTest, WhatIsWrittenIsReadBackInTorchrunsShape) {
+  ASSERT_TRUE(WriteErrorFile(path_, {.message = "no \"x\"", .exit_code = 2, .unix_s = 7}).ok());
+  std::ifstream file(path_);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(
+      text,
+      R"({"message": {"message": "no \"x\"", "errorCode": 2, "extraInfo": {"py_callstack": "no \"x\"", "timestamp": "7"}}})");
+  EXPECT_EQ(ReadErrorFile(path_), "no \"x\"");
+  ASSERT_TRUE(WriteErrorFile(path_, {.message = "rank 3 ended", .details = "ValueError"}).ok());
+  EXPECT_EQ(ReadErrorFile(path_), "ValueError");
+}
+
 TEST_F(ErrorFileTest, BrokenFilesAreReportedAndNeverRaise) {
   for (const char* text :
        {"", "{", "[]", "{}", R"({"message": 7})", R"({"message": {}})", "\xff\xfe"}) {
@@ -49,4 +61,4 @@ TEST_F(ErrorFileTest, BrokenFilesAreReportedAndNeverRaise) {
 }
 
 }  // namespace
-}  // namespace lr::launcher
+}  // namespace lr

@@ -1,13 +1,13 @@
-#include "launcher/supervise/error_file.h"
+#include "common/contract/error_file.h"
 
 #include <unistd.h>
 
-#include "common/base/status.h"
+#include <fmt/format.h>
+
 #include "common/io/atomic_file.h"
 #include "common/io/json.h"
-#include "launcher/plan/failure_label.h"
 
-namespace lr::launcher {
+namespace lr {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 20;
@@ -55,20 +55,15 @@ std::string ReadErrorFile(const std::string& path) {
              : fmt::format("(error file {} is not readable: {})", path, message.status().message());
 }
 
-Status WriteErrorFile(const std::string& path, const WorkerEnding& ending) {
-  const std::string text = fmt::format("rank {} on {} ended with {}{}{}",
-                                       ending.rank,
-                                       ending.host_name,
-                                       DescribeEnding(ending),
-                                       ending.message.empty() ? "" : ": ",
-                                       ending.message);
+Status WriteErrorFile(const std::string& path, const ErrorReport& report) {
   Json document;
-  document["message"]["message"] = text;
-  document["message"]["errorCode"] = ending.job_exit_code();
-  document["message"]["extraInfo"]["py_callstack"] = ending.message;
+  document["message"]["message"] = report.message;
+  document["message"]["errorCode"] = report.exit_code;
+  document["message"]["extraInfo"]["py_callstack"] =
+      report.details.empty() ? report.message : report.details;
   document["message"]["extraInfo"]["timestamp"] =
-      std::to_string(ending.end_unix_ns / 1'000'000'000);  // a text, as torchrun writes it
+      std::to_string(report.unix_s);  // a text, as torchrun writes it
   return WriteFileAtomic(path, DumpPythonJson(document, -1)).WithContext("error file");
 }
 
-}  // namespace lr::launcher
+}  // namespace lr

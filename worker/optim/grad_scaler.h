@@ -1,0 +1,83 @@
+#pragma once
+/// Dynamic loss scaling for float16 (sharded_training.md 4, torch's GradScaler): the loss is
+/// multiplied by `scale`, gradients are divided by it again, an update whose gradients overflowed
+/// is skipped on all ranks and the scale goes down; after `growth_interval` updates without one it
+/// goes up.
+///
+/// Order of one update: Scale … backward … Unscale (by clipping, else by Step), Step for each
+/// optimizer, Update. Step thread; Step is collective. Misuse throws c10::Error, like tensor code.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "common/base/status.h"
+#include "worker/optim/optimizer.h"
+
+namespace lr::worker {
+
+/// The numbers of scaler_state.json.
+struct GradScalerState {
+  double scale = 65536.0;
+  double growth_factor = 2.0;
+  double backoff_factor = 0.5;
+  int64_t growth_interval = 2000;
+  int64_t growth_tracker = 0;  ///< updates since the last change of scale
+
+  bool operator==(const GradScalerState&) const = default;
+};
+
+/// Collective sum of a one-element float32 tensor over all ranks of the run, in place, finished on
+/// return.
+using SumOverRanks = std::function<void(at::Tensor& value)>;
+
+class GradScaler {
+ public:
+  GradScaler(const GradScalerState& state, c10::Device device);
+
+  /// loss * scale, as float32.
+  at::Tensor Scale(const at::Tensor& loss) const;
+
+  /// Divides the optimizer's gradients by the scale and notes whether one is not finite. Once per
+  /// update.
+  void Unscale(Optimizer& optimizer);
+
+  /// Unscales if that is still to be done, then updates the weights unless any rank's gradients
+  /// overflowed; true when they were updated. Waits for the device.
+  bool Step(Optimizer& optimizer, const SumOverRanks& sum);
+
+  /// After the Steps of all optimizers: adapts the scale.
+  void Update();
+
+  GradScalerState state() const;
+
+  void Restore(const GradScalerState& state);
+
+  int64_t skipped_updates() const { return skipped_; }
+
+  /// Ok, or why training is diverging: overflow after overflow until the scale fell below 2^-14.
+  Status Health() const;
+
+  /// Updates skipped in a row; 50 of them are worth a warning.
+  int64_t skips_in_a_row() const { return skips_in_a_row_; }
+
+ private:
+  struct Pass {
+    at::Tensor found;  ///< float32 [1]: not 0 when a gradient was not finite
+    bool is_stepped = false;
+  };
+
+  c10::Device device_;
+  at::Tensor scale_;    ///< float32 [1]
+  at::Tensor tracker_;  ///< int32 [1]
+  GradScalerState settings_;
+  std::map<const Optimizer*, Pass> passes_;
+  mutable bool has_scaled_ = false;
+  int64_t skipped_ = 0;
+  int64_t skips_in_a_row_ = 0;
+};
+
+}  // namespace lr::worker
