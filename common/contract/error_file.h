@@ -12,8 +12,8 @@
 namespace lr {
 
 struct ErrorReport {
-  std::string message;  ///< one sentence: what failed
-  std::string details;  ///< shown instead of the message by readers that look for a stack
+  std::string message = {};  ///< one sentence: what failed
+  std::string details = {};  ///< shown instead of the message by readers that look for a stack
   int exit_code = 1;
   int64_t unix_s = 0;  ///< when it failed
 };

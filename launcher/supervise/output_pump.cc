@@ -52,14 +52,16 @@ class OutputPump::State : public std::enable_shared_from_this<OutputPump::State>
     }
   }
 
+  /// Waits, and reads only in the handler: bytes that the loop had read already, but not yet handed
+  /// over when the worker's end is handled, would be lost.
   void Read() {
-    pipe_.async_read_some(
-        boost::asio::buffer(buffer_),
-        [weak = weak_from_this()](const boost::system::error_code& error, size_t size) {
-          if (const auto self = weak.lock()) {
-            self->OnRead(error, size);
-          }
-        });
+    pipe_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                     [weak = weak_from_this()](const boost::system::error_code& error) {
+                       const auto self = weak.lock();
+                       if (!error && self) {
+                         self->OnReadable();
+                       }
+                     });
   }
 
   void Drain() {
@@ -79,11 +81,12 @@ class OutputPump::State : public std::enable_shared_from_this<OutputPump::State>
   const TailBuffer& tail() const { return tail_; }
 
  private:
-  void OnRead(const boost::system::error_code& error, size_t size) {
-    if (error == boost::asio::error::operation_aborted) {
-      return;
-    }
-    if (error) {  // end of file: every holder of the pipe is gone
+  void OnReadable() {
+    boost::system::error_code error;
+    const size_t size = pipe_.read_some(boost::asio::buffer(buffer_), error);
+    if (error && error != boost::asio::error::would_block &&
+        error !=
+            boost::asio::error::interrupted) {  // end of file: every holder of the pipe is gone
       Finish();
       pipe_.close();
       return;
@@ -127,6 +130,9 @@ class OutputPump::State : public std::enable_shared_from_this<OutputPump::State>
   }
 
   void Take(size_t size) {
+    if (size == 0) {
+      return;
+    }
     const std::string_view bytes(buffer_.data(), size);
     tail_.Append(bytes);
     if (file_) {

@@ -35,6 +35,9 @@ namespace lr {
 struct AcceleratorOptions {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   int64_t gradient_accumulation_steps = 1;
+  /// Sharded runs: every pass reduces its gradients into the shards, which bounds memory to shards;
+  /// else only the last of an update does, which saves traffic.
+  bool reduces_every_pass = false;
   worker::Topology topology;                ///< resolved; its product is the world size
   worker::ReplicatedOptions ddp;            ///< when the topology is not sharded
   worker::ShardedOptions fsdp;              ///< when it is
@@ -112,7 +115,7 @@ class Accelerator {
 
   bool is_local_main_process() const { return environment_.local_rank == 0; }
 
-  /// True while the current pass exchanges and applies gradients.
+  /// True while the current pass is the last of an update: gradients are applied behind it.
   bool sync_gradients() const { return sync_gradients_; }
 
   int64_t gradient_accumulation_steps() const { return options_.gradient_accumulation_steps; }
@@ -131,6 +134,11 @@ class Accelerator {
 
   /// The sharded engine of the prepared model; null unless the run is sharded.
   const worker::ShardedEngine* sharded() const { return sharded_; }
+
+  /// True while the current pass exchanges gradients between the ranks.
+  bool exchanges_gradients() const {
+    return sync_gradients_ || (options_.reduces_every_pass && sharded_ != nullptr);
+  }
 
   /// Null unless the loss is scaled.
   worker::GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
@@ -188,7 +196,7 @@ class Accelerator {
 template <typename Module>
 template <typename... Args>
 auto PreparedModel<Module>::operator()(Args... args) {
-  const bool sync = accelerator_->sync_gradients();
+  const bool sync = accelerator_->exchanges_gradients();
   std::tuple<Args&...> inputs(args...);
   engine_->BeginForward(worker::TensorsIn(inputs), sync);
   auto output = [&] {
@@ -222,7 +230,7 @@ template <typename Module>
 void Accelerator::backward(const PreparedModel<Module>& model, const at::Tensor& loss) const {
   const int64_t steps = options_.gradient_accumulation_steps;
   const at::Tensor divided = steps == 1 ? loss : loss / static_cast<double>(steps);
-  model.engine_->Backward(scaler_ ? scaler_->Scale(divided) : divided, sync_gradients_);
+  model.engine_->Backward(scaler_ ? scaler_->Scale(divided) : divided, exchanges_gradients());
 }
 
 }  // namespace lr

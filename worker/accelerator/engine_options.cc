@@ -68,6 +68,8 @@ AcceleratorOptions MakeAcceleratorOptions(const AcceleratorConfig& config,
   options.device = device;
   options.topology = topology;
   options.gradient_accumulation_steps = config.gradient_accumulation.steps;
+  options.reduces_every_pass =
+      config.gradient_accumulation.mode == worker::AccumulationMode::kShard;
   options.autocast = AutocastDtype(config.mixed_precision);
   if (config.mixed_precision == MixedPrecision::kFp16) {
     const worker::GradScalerConfig& scaler = config.grad_scaler;

@@ -16,7 +16,7 @@ namespace lr::worker {
 
 /// What `info` (or the older `video_info`) adds to a camera feature.
 struct CameraInfo {
-  std::string codec;
+  std::string codec = {};
   bool is_depth = false;
   double depth_min = 0.01;   ///< metres
   double depth_max = 10.0;   ///< metres

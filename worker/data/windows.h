@@ -14,9 +14,9 @@ namespace lr::worker {
 
 /// Window of frame offsets per kind of key; empty means "the single current frame, no time axis".
 struct PolicyWindows {
-  std::vector<int64_t> observation;
-  std::vector<int64_t> action;
-  std::vector<int64_t> reward;
+  std::vector<int64_t> observation = {};
+  std::vector<int64_t> action = {};
+  std::vector<int64_t> reward = {};
 };
 
 /// Frame offsets by dataset key; a key without an entry delivers its single current frame.

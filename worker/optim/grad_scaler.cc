@@ -111,7 +111,8 @@ Status GradScaler::Health() const {
     return {};
   }
   return FailedPrecondition(
-      "the gradients overflowed {} times in a row and the loss scale fell to {}: training diverges; "
+      "the gradients overflowed {} times in a row and the loss scale fell to {}: training "
+      "diverges; "
       "lower the learning rate or use --accelerator.mixed_precision=bf16",
       skips_in_a_row_,
       scale_.item<double>());

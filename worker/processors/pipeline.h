@@ -79,12 +79,12 @@ inline constexpr char kPreprocessorName[] = "policy_preprocessor";
 inline constexpr char kPostprocessorName[] = "policy_postprocessor";
 
 struct ProcessorInputs {
-  FeatureMap input_features;
-  FeatureMap output_features;
-  NormalizationMap norm_map;
-  Statistics stats;  ///< under the policy's names (RenameStats)
-  std::string device;
-  RenameMap rename_map;
+  FeatureMap input_features = {};
+  FeatureMap output_features = {};
+  NormalizationMap norm_map = {};
+  Statistics stats = {};  ///< under the policy's names (RenameStats)
+  std::string device = {};
+  RenameMap rename_map = {};
 };
 
 /// rename, to_batch, device, normalise; features are inputs followed by outputs.

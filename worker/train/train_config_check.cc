@@ -164,6 +164,17 @@ Status CheckParallelism(const ParallelismConfig& degrees) {
   return {};
 }
 
+Status CheckAccumulation(const TrainConfig& c) {
+  if (c.accelerator.gradient_accumulation.mode == AccumulationMode::kShard &&
+      c.parallelism.dp_shard == 1) {
+    return InvalidArgument(
+        "--accelerator.gradient_accumulation.mode=shard: gradients are reduced into shards, which "
+        "a "
+        "run without them has not; use nosync or --parallelism.dp_shard=-1");
+  }
+  return {};
+}
+
 Status CheckScaler(const GradScalerConfig& scaler) {
   if (!(scaler.init_scale > 0.0)) {
     return InvalidArgument("--accelerator.grad_scaler.init_scale={}: must be above 0",
@@ -261,6 +272,7 @@ Status CheckTrainConfig(const TrainConfig& config, const std::set<std::string>& 
   LR_TRY(CheckLoop(config));
   LR_TRY(CheckOptimizer(config));
   LR_TRY(CheckParallelism(config.parallelism));
+  LR_TRY(CheckAccumulation(config));
   LR_TRY(CheckPrecision(config));
   LR_TRY(CheckWrapping(config.accelerator.fsdp));
   LR_TRY(CheckEma(config.ema));

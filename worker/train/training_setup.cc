@@ -319,6 +319,12 @@ void TrainingRun::PrintBanner() const {
       effective,
       topology_.dp_replicate,
       topology_.dp_shard);
+  if (accumulation > 1 && topology_.uses_sharded_engine) {
+    SPDLOG_INFO("Gradients between updates: {}",
+                accelerator_->options().reduces_every_pass
+                    ? "reduced into the shards by every pass (mode=shard)"
+                    : "whole on every rank, reduced by the last pass (mode=nosync)");
+  }
   SPDLOG_INFO("num_learnable_params={}", with_short(CountElements(*policy_, true)));
   SPDLOG_INFO("num_total_params={}", with_short(CountElements(*policy_, false)));
   if (workers > 1) {

@@ -28,13 +28,6 @@ std::string Shown(const Json& json) {
 
 constexpr const char* kNotBuilt = "is specified but not built yet; leave it out";
 
-void RefuseAccumulation(const TrainConfig& c, Refusals& out) {
-  out.Add(c.accelerator.gradient_accumulation.mode == AccumulationMode::kShard,
-          "accelerator.gradient_accumulation.mode",
-          "shard",
-          "is specified but not built yet; use nosync");
-}
-
 void RefusePrecision(const TrainConfig& c, Refusals& out) {
   const AcceleratorConfig& engine = c.accelerator;
   out.Add(engine.compile.enabled, "accelerator.compile.enabled", true, kNotBuilt);
@@ -118,7 +111,6 @@ void RefuseServices(const TrainConfig& c, Refusals& out) {
 
 std::vector<std::string> UnsupportedSettings(const TrainConfig& config) {
   Refusals refusals;
-  RefuseAccumulation(config, refusals);
   RefusePrecision(config, refusals);
   RefuseData(config, refusals);
   RefusePolicy(config, refusals);

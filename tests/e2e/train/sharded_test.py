@@ -26,6 +26,14 @@ class Sharded(TrainingTest):
         _, steps = self.train([*self.arguments_of("ddp2_accum2"), *SHARDED, "--parallelism.dp_shard=-1"], ranks=2)
         self.assert_close(self.losses(steps), self.losses(self.reference("ddp2_accum2")["steps_exact_per_rank"]), 2e-4)
 
+    def test_accumulation_in_the_shards_gives_the_same(self):
+        arguments = [*self.arguments_of("ddp2_accum2"), *SHARDED, "--parallelism.dp_shard=-1"]
+        output, whole = self.train(arguments, ranks=2)
+        self.assertIn("Gradients between updates: whole on every rank", output)
+        output, shards = self.train([*arguments, "--accelerator.gradient_accumulation.mode=shard", "--output_dir=shards"], ranks=2)
+        self.assertIn("Gradients between updates: reduced into the shards", output)
+        self.assert_close(self.losses(shards), self.losses(whole), 1e-6)
+
     def test_two_replicas_of_two_shards_train_like_four_replicas(self):
         few = [*self.arguments_of("ddp2_torchrun"), *SHARDED, "--steps=3"]
         _, replicas = self.train(few, ranks=4)

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -288,6 +289,53 @@ TEST_F(WorkerGroupTest, TerminalIsATerminalOnBothStreamsAndChangesNoBytes) {
   Run();
   EXPECT_THAT(output_, AllOf(HasSubstr("[t0]:terminal\n"), HasSubstr("[t0]:a\tb\n")));
 }
+
+/// Its last words arrive while earlier ones are being handled, at every point of the loop's turns.
+class LastWordsTest : public WorkerGroupTest,
+                      public ::testing::WithParamInterface<std::pair<int, int>> {};
+
+TEST_P(LastWordsTest, WordsThatArriveWithTheEndAreNotLost) {
+  const std::string folder = ::testing::TempDir() + "last_words_" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  const auto turn = [&](int handlers) {
+    for (int i = 0; i < handlers; ++i) {
+      loop_.poll_one();
+    }
+  };
+  const auto wait_for = [&](const std::string& file) {
+    while (!std::filesystem::exists(folder + "/" + file)) {
+      std::this_thread::yield();
+    }
+  };
+  const std::string script =
+      "cd " + folder +
+      "; echo first; touch did1; until [ -e go2 ]; do :; done; echo second; touch did2; "
+      "until [ -e go3 ]; do :; done; echo third";
+  Start({Shell(0, script)});
+  wait_for("did1");
+  turn(GetParam().first);
+  std::ofstream(folder + "/go2").close();
+  wait_for("did2");
+  turn(GetParam().second);
+  std::ofstream(folder + "/go3").close();
+  siginfo_t ended{};
+  ASSERT_EQ(waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT), 0);
+  Run();
+  EXPECT_EQ(output_, "[t0]:first\n[t0]:second\n[t0]:third\n");
+  std::filesystem::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(Turns,
+                         LastWordsTest,
+                         ::testing::Values(std::pair(0, 1),
+                                           std::pair(1, 0),
+                                           std::pair(1, 1),
+                                           std::pair(1, 2),
+                                           std::pair(2, 1),
+                                           std::pair(2, 2),
+                                           std::pair(2, 3),
+                                           std::pair(3, 1),
+                                           std::pair(3, 2)));
 
 TEST_F(WorkerGroupTest, LinesOfManyWorkersNeverMix) {
   std::vector<WorkerSpec> specs;

@@ -67,6 +67,12 @@ INSTANTIATE_TEST_SUITE_P(
              },
              "--rename_map",
              "--policy.path"},
+        Case{"accumulation_into_shards",
+             [](TrainConfig& c) {
+               c.accelerator.gradient_accumulation.mode = AccumulationMode::kShard;
+             },
+             "gradient_accumulation.mode=shard",
+             "nosync"},
         Case{"hub_checkpoints",
              [](TrainConfig& c) { c.save_checkpoint_to_hub = true; },
              "--save_checkpoint_to_hub",

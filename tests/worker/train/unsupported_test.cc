@@ -40,11 +40,6 @@ INSTANTIATE_TEST_SUITE_P(
     UnsupportedTest,
     Unsupported,
     ::testing::Values(
-        Case{"shard_mode",
-             [](TrainConfig& c) {
-               c.accelerator.gradient_accumulation.mode = AccumulationMode::kShard;
-             },
-             "mode=shard"},
         Case{"compile",
              [](TrainConfig& c) { c.accelerator.compile.enabled = true; },
              "compile.enabled=true"},
