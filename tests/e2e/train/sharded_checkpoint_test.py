@@ -1,7 +1,7 @@
 """Sharded checkpoints of the real trainer: their trees, other numbers of ranks, what is refused."""
 import unittest
 
-from sharded_run import LAST, LAYOUTS, SAVED, ShardedRun
+from sharded_run import LAST, SAVED, ShardedRun
 from train_harness import read_safetensors
 
 # Nothing random in the model and no padded actions (each rank divides by its own count), so that the ranks' mean loss depends
@@ -18,15 +18,16 @@ class ShardedCheckpoint(ShardedRun):
             name = f"from_{ranks}"
             whole = self.run_whole(name, ranks, layout, "dcp" if ranks > 1 else "safetensors", [*PLAIN, f"--batch_size={8 // ranks}"])
             wanted = [sum(losses) / ranks for losses in zip(*whole)][SAVED:]
-            for others in (1, 2, 4):
-                for target in LAYOUTS[others].values():
-                    with self.subTest(saved=layout, ranks=others, resumed=target):
-                        output, rest = self.resume(name, others, target, [f"--batch_size={8 // others}"])
-                        ours = [sum(losses) / others for losses in zip(*rest)]
-                        self.assertEqual(len(ours), len(wanted))
-                        difference = max(abs(a - b) / abs(b) for a, b in zip(ours, wanted))
-                        worst = max(worst, difference)
-                        self.assertLessEqual(difference, 1e-6)
+            for others, target in ((1, (1, 1)), (2, (1, 2)), (2, (2, 1)), (4, (2, 2))):
+                if others == ranks:
+                    continue
+                with self.subTest(saved=layout, ranks=others, resumed=target):
+                    _, rest = self.resume(name, others, target, [f"--batch_size={8 // others}"])
+                    ours = [sum(losses) / others for losses in zip(*rest)]
+                    self.assertEqual(len(ours), len(wanted))
+                    difference = max(abs(a - b) / abs(b) for a, b in zip(ours, wanted))
+                    worst = max(worst, difference)
+                    self.assertLessEqual(difference, 1e-6)
         print(f"1, 2 and 4 ranks: largest relative difference of the mean loss: {worst:.2e}")
 
     def test_trees(self):

@@ -1,29 +1,23 @@
-"""Every layout of 2 and of 4 ranks is resumed from every other one, in every format."""
+"""Every layout of 2 and of 4 ranks, saved in every format, goes on in another layout or its own as if nothing had happened.
+
+At 4 ranks each layout and format is resumed by one layout, so that each of them appears on both sides; all pairs are the slow
+label's (sharded_resume_all_test.py).
+"""
 import unittest
 
-from sharded_run import FORMATS, LAYOUTS, ShardedRun
+from sharded_run import LAYOUTS, ShardedRun
+
+AT_FOUR = {("ddp", "safetensors"): ["hsdp"], ("fsdp", "safetensors"): ["ddp"], ("fsdp", "dcp"): ["fsdp"], ("fsdp", "safetensors_dcp"): ["hsdp"],
+           ("hsdp", "safetensors"): ["fsdp"], ("hsdp", "dcp"): ["hsdp"], ("hsdp", "safetensors_dcp"): ["ddp"]}
 
 
 class ShardedResume(ShardedRun):
-    def matrix(self, ranks):
-        worst = 0.0
-        for source, saved_as in LAYOUTS[ranks].items():
-            for checkpoint_format in FORMATS if saved_as[1] > 1 else FORMATS[:1]:
-                name = f"{source}_{checkpoint_format}"
-                whole = self.run_whole(name, ranks, saved_as, checkpoint_format)
-                for target, layout in LAYOUTS[ranks].items():
-                    with self.subTest(ranks=ranks, saved=name, resumed=target):
-                        output, rest = self.resume(name, ranks, layout)
-                        worst = max(worst, self.assert_continues(rest, whole, exact=saved_as == layout))
-                        if saved_as != layout:
-                            self.assertIn(f"dp_shard: {saved_as[1]} -> {layout[1]}", output)
-        print(f"{ranks} ranks: largest relative loss difference after a change of layout: {worst:.2e}")
+    def test_two_ranks(self):
+        self.matrix(2, {source: list(LAYOUTS[2]) for source in self.sources(2)})
 
-    def test_every_layout_of_two_ranks_resumes_every_other(self):
-        self.matrix(2)
-
-    def test_every_layout_of_four_ranks_resumes_every_other(self):
-        self.matrix(4)
+    def test_four_ranks(self):
+        self.assertEqual(set(AT_FOUR), set(self.sources(4)))
+        self.matrix(4, AT_FOUR)
 
 
 if __name__ == "__main__":

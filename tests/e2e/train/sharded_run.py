@@ -37,3 +37,22 @@ class ShardedRun(TrainingTest):
         worst = max(abs(a - b) / abs(b) for mine, theirs in zip(ours, wanted) for a, b in zip(mine, theirs))
         self.assertLessEqual(worst, 1e-6)
         return worst
+
+    def sources(self, ranks):
+        return [(layout, saved_as) for layout, degree in LAYOUTS[ranks].items() for saved_as in (FORMATS if degree[1] > 1 else FORMATS[:1])]
+
+    def matrix(self, ranks, targets_of):
+        """`targets_of`: (layout, format) that saves -> the layouts that resume it."""
+        worst = 0.0
+        for (source, checkpoint_format), targets in targets_of.items():
+            saved_as = LAYOUTS[ranks][source]
+            name = f"{source}_{checkpoint_format}"
+            whole = self.run_whole(name, ranks, saved_as, checkpoint_format)
+            for target in targets:
+                layout = LAYOUTS[ranks][target]
+                with self.subTest(ranks=ranks, saved=name, resumed=target):
+                    output, rest = self.resume(name, ranks, layout)
+                    worst = max(worst, self.assert_continues(rest, whole, exact=saved_as == layout))
+                    if saved_as != layout:
+                        self.assertRegex(output, "Changed since the checkpoint: dp_(shard|replicate): ")
+        print(f"{ranks} ranks: largest relative loss difference after a change of layout: {worst:.2e}")
