@@ -173,7 +173,9 @@ bool HangWatch::MovedSince(Instant then) const {
 // ---- the verdict
 
 bool HangWatch::Beyond(const Rank& rank, Instant now) const {
-  return now - rank.changed_at > LimitOf(rank.board, rules_).span;
+  const Instant still = now - rank.changed_at;  // most ranks, most of the time: for no limit
+  return still > std::min({rules_.shortest, rules_.first_step, rules_.checkpoint}) &&
+         still > LimitOf(rank.board, rules_).span;
 }
 
 /// Those at the smallest place; all of them when nobody is ahead.
@@ -270,10 +272,11 @@ HangVerdict HangWatch::Judge(Instant now, bool collected) const {
       longest = &rank;
     }
   }
-  std::vector<int> behind = Behind();
-  const bool all_beyond =
-      std::ranges::all_of(behind, [&](int rank) { return Beyond(ranks_.at(rank), now); });
-  if (!rules_.on || longest == nullptr || !all_beyond) {
+  if (longest == nullptr || !rules_.on) {
+    return {};
+  }
+  const std::vector<int> behind = Behind();
+  if (!std::ranges::all_of(behind, [&](int rank) { return Beyond(ranks_.at(rank), now); })) {
     return {};
   }
   HangVerdict verdict{.kind = collected ? HangVerdict::Kind::kHang : HangVerdict::Kind::kSuspicion,
@@ -304,12 +307,8 @@ HangVerdict HangWatch::Judge(Instant now, bool collected) const {
 // ---- words
 
 std::string HangWatch::NodeOf(int rank) const {
-  for (const NodeAssignment& node : nodes_) {
-    if (rank >= node.first_rank && rank < node.first_rank + node.local_size) {
-      return fmt::format("node {}, {}", node.node_rank, node.host_name);
-    }
-  }
-  return "no node";
+  const NodeAssignment* node = NodeOfRank(nodes_, rank);
+  return node == nullptr ? "no node" : fmt::format("node {}, {}", node->node_rank, node->host_name);
 }
 
 /// "rank 2 (node 1, gpu07): step 5, phase data for 130.2 s"

@@ -15,26 +15,10 @@
 #include <vector>
 
 #include "launcher/plan/assignment.h"
+#include "launcher/plan/run_policy.h"
 #include "launcher/plan/worker_board.h"
 
 namespace lr::launcher {
-
-enum class HangAction { kAuto, kReport, kRestart, kStop };
-
-/// As --hang-action spells it.
-constexpr std::string_view HangActionName(HangAction action) {
-  constexpr std::string_view kNames[] = {"auto", "report", "restart", "stop"};
-  return kNames[static_cast<size_t>(action)];
-}
-
-/// S-21; by options of the command line.
-struct HangRules {
-  bool on = true;                                   ///< --hang-timeout=off
-  std::chrono::milliseconds shortest{120'000};      ///< --hang-timeout
-  std::chrono::milliseconds first_step{3'600'000};  ///< --hang-first-step, from the start on
-  std::chrono::milliseconds checkpoint{1'800'000};  ///< --hang-checkpoint
-  HangAction action = HangAction::kAuto;            ///< --hang-action
-};
 
 struct HangLimit {
   std::chrono::milliseconds span{0};

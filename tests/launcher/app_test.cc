@@ -42,6 +42,11 @@ class FakeWorkerService : public WorkerService {
     return attached_;
   }
 
+  std::set<int> AskStacks(const std::string& id, std::optional<int> /*rank*/) override {
+    sent_.push_back("stacks " + id);
+    return {};
+  }
+
   void Forget() override { sent_.emplace_back("forget"); }
 
   const std::map<int, WorkerProgress>& progress() const override { return progress_; }

@@ -20,6 +20,8 @@ struct MembershipLog {
   RendezvousEndpoint endpoint;
   std::vector<std::string> calls;
   std::vector<WorkerEnding> endings;
+  std::vector<WorkerBoard> boards;
+  std::vector<RankStack> stacks;
   Membership::Events events;  ///< to play the host
 };
 
@@ -81,6 +83,18 @@ class FakeMembership : public Membership {
 
   void ReportProgress(int64_t /*epoch*/, const TrainingProgress& now) override {
     log_.calls.push_back("progress " + std::to_string(now.step));
+  }
+
+  void ReportBoard(int64_t /*epoch*/, const WorkerBoard& board) override {
+    log_.boards.push_back(board);
+  }
+
+  void ReportStacks(int64_t /*epoch*/,
+                    const std::string& id,
+                    std::vector<RankStack> stacks,
+                    bool last) override {
+    log_.calls.push_back((last ? "last stacks " : "stacks ") + id);
+    log_.stacks.insert(log_.stacks.end(), stacks.begin(), stacks.end());
   }
 
   void ReportEnded(int64_t /*epoch*/, const WorkerEnding& ending) override {
