@@ -32,6 +32,7 @@ class FakeMembership : public Membership {
     int other_nodes = 0;  ///< pretended nodes with one worker each, after this one
     bool closes = true;   ///< closed follows ReportStopped
     int restarts = 0;     ///< failed epochs that are formed again first
+    std::optional<RunOutcome> outcome = {};  ///< instead of what the endings say
   };
 
   FakeMembership(boost::asio::io_context& loop,
@@ -134,6 +135,9 @@ class FakeMembership : public Membership {
  private:
   RunOutcome Outcome() const {
     const FirstFailure first = ChooseFirstFailure(log_.endings);
+    if (script_.outcome) {
+      return *script_.outcome;
+    }
     RunOutcome outcome;
     outcome.root_cause = first.root_cause;
     outcome.failures = first.failures;

@@ -169,7 +169,7 @@ std::string RunDetail(const Json& run) {
     }
   }
   for (const Json& worker : Workers(run)) {
-    out += fmt::format("rank {:<5} {:<18} step {:.0f}/{:.0f}  loss {:.3f}  {:.0f} samples/s\n",
+    out += fmt::format("rank {:<5} {:<10} step {:.0f}/{:.0f}  loss {:.3f}  {:.0f} samples/s\n",
                        Text(worker, "rank"),
                        PhaseText(worker),
                        Number(worker, "step"),
