@@ -153,7 +153,8 @@ Membership::Events App::MembershipEvents() {
           .reforming = Posted(&App::OnReforming),
           .request = Posted(&App::OnRequest),
           .closed = Posted(&App::OnClosed),
-          .refused = Posted(&App::OnRefused)};
+          .refused = Posted(&App::OnRefused),
+          .watched = Posted(&App::OnWatched)};
 }
 
 void App::OnWaiting(const std::string& line) {
@@ -231,6 +232,7 @@ void App::OpenReport() {
                          .text = "cancelled: " + reason,
                          .signal = SIGTERM});
               },
+          .watch = [this](const ControlRequest& request) { membership_->RequestControl(request); },
           .workers =
               [this] { return service_ ? service_->progress() : std::map<int, WorkerProgress>(); },
           .warn =
@@ -251,8 +253,17 @@ void App::ServeWorkers() {
   if (folder.ok()) {
     const std::string path =
         fmt::format("{}/w-{}.sock", *folder, facts_.node_id.substr(0, kSocketNameDigits));
-    auto service = doors_.serve_workers(
-        loop_, path, {.progress = [this](const WorkerProgress& now) { OnProgress(now); }});
+    auto service =
+        doors_.serve_workers(loop_,
+                             path,
+                             {.progress = [this](const WorkerProgress& now) { OnProgress(now); },
+                              .stacks =
+                                  [this](int rank, const std::string& id, const std::string& text) {
+                                    if (const auto collection = collections_.find(id);
+                                        collection != collections_.end()) {
+                                      collection->second->Add(rank, text);
+                                    }
+                                  }});
     status = service.status();
     if (service.ok()) {
       service_ = std::move(service).value();
@@ -334,7 +345,8 @@ void App::WriteResult() {
 }
 
 FailureContext App::Context() const {
-  FailureContext context{.program = plan_.program.given, .run_directory = run_directory_};
+  FailureContext context{
+      .program = plan_.program.given, .run_directory = run_directory_, .hang = hang_};
   if (service_) {
     for (const auto& [rank, progress] : service_->progress()) {
       context.steps[rank] = progress.step;

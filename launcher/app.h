@@ -23,6 +23,7 @@
 #include "launcher/rendezvous/membership.h"
 #include "launcher/run_report.h"
 #include "launcher/signal_watch.h"
+#include "launcher/stack_collection.h"
 #include "launcher/supervise/console.h"
 #include "launcher/supervise/log_writer.h"
 #include "launcher/supervise/sweeper.h"
@@ -74,12 +75,18 @@ class App {
   void OnStop(const StopOrder& order);
   void OnReforming(const RunOutcome& ended);
   void OnRequest(const ControlRequest& request);
+  void OnWatched(const WatchReport& report);
   void OnClosed(const RunOutcome& outcome);
   void OnRefused(int exit_code, const std::string& text);
   void OnProgress(const WorkerProgress& now);
   void OnWorkerEnded(const WorkerEnding& ending);
   void OnWorkersGone(const std::vector<ProcessInfo>& leftover);
   void OnSignal(int signal);
+
+  // app_watch.cc
+  void CollectStacks(const ControlRequest& request);
+  void OnStacks(const std::string& id, std::vector<RankStack> stacks);
+  std::string PlaceOf(int rank) const;
 
   void LeaveJoin(int signal, const std::string& reason);
   void EndRun(int signal, const std::string& reason);
@@ -119,6 +126,9 @@ class App {
   std::optional<RunOutcome> outcome_;
   std::map<int, WorkerEnding> endings_;  ///< by rank, for the result file
   const int64_t started_unix_ns_;
+  std::map<std::string, std::unique_ptr<StackCollection>> collections_;  ///< by id of the request
+  std::string hang_;             ///< of this epoch, for the failure report
+  std::vector<int> slow_ranks_;  ///< those last told
   int requests_ = 0;
   bool left_ = false;  ///< a signal ended the join
   int exit_code_ = 0;

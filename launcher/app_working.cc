@@ -23,6 +23,10 @@ std::string_view KindName(ControlRequest::Kind kind) {
       return "checkpoint and stop";
     case ControlRequest::Kind::kStop:
       return "stop";
+    case ControlRequest::Kind::kStacks:
+      return "stacks";
+    case ControlRequest::Kind::kStragglers:
+      return "stragglers";
   }
   return "";
 }
@@ -35,6 +39,7 @@ void App::OnProgress(const WorkerProgress& now) {
   if (report_ && assignment_) {  // not a late word of an epoch that is over
     report_->Progress(now);
     membership_->ReportProgress(assignment_->epoch, {now.step, now.checkpoint_step});
+    membership_->ReportBoard(assignment_->epoch, now);
   }
 }
 
@@ -108,6 +113,8 @@ void App::OnReforming(const RunOutcome& ended) {
   }
   group_.reset();
   assignment_.reset();
+  collections_.clear();
+  hang_.clear();
   if (service_) {
     service_->Forget();
   }
@@ -124,6 +131,9 @@ void App::OnRequest(const ControlRequest& request) {
     return;
   }
   Decide("request", fmt::format("{} of {}", KindName(request.kind), request.id));
+  if (request.kind == ControlRequest::Kind::kStacks) {
+    return CollectStacks(request);
+  }
   if (!service_ || service_->Send(request) == 0) {  // not attached (yet): the signal says the same
     ForwardUserSignal(request.kind == ControlRequest::Kind::kCheckpoint ? SIGUSR1 : SIGUSR2);
   }

@@ -9,6 +9,9 @@ namespace lr::launcher {
 
 namespace {
 
+constexpr std::chrono::seconds kAnswerLimit{25};  // the host collects for 20 s
+constexpr size_t kMostListed = 32;
+
 Json NodesToJson(const Assignment& assignment) {
   Json nodes = Json::array();
   for (const NodeAssignment& node : assignment.nodes) {
@@ -31,6 +34,7 @@ void RunReport::Open(const LaunchPlan& plan,
                      const std::string& directory,
                      const std::string& control_socket) {
   node_id_ = node_id;
+  directory_ = directory;
   const EventCopies& copies = plan.event_copies;
   if (!directory.empty() || copies.console || !copies.file.empty()) {
     Result<std::unique_ptr<RunRecord>> record =
@@ -53,7 +57,9 @@ void RunReport::Open(const LaunchPlan& plan,
          .checkpoint = [this](bool stop,
                               bool wait,
                               auto done) { RequestCheckpoint(stop, wait, std::move(done)); },
-         .cancel = requests_.cancel});
+         .cancel = requests_.cancel,
+         .watch = [this](ControlRequest request,
+                         WatchDone done) { AskHost(std::move(request), std::move(done)); }});
     if (control.ok()) {
       control_ = std::move(control).value();
     } else {
@@ -69,6 +75,7 @@ void RunReport::Open(const LaunchPlan& plan,
 }
 
 void RunReport::Started(const Assignment& assignment, const std::string& log_directory) {
+  Set({{"hang", nullptr}, {"stragglers", nullptr}});
   failures_.Begin(assignment.attempt);
   SetLogs(assignment, log_directory);
   Set({{"run_id", assignment.run_id},
@@ -161,6 +168,68 @@ void RunReport::FailWaiting(const std::string& reason) {
     waiting.done({"failed", 0, "", reason});
   }
   waiting_.clear();
+  for (auto& [id, question] : std::exchange(questions_, {})) {
+    question.done(Unavailable("the workers ended before the host answered"));
+  }
+}
+
+// ---- progress of the run
+
+void RunReport::AskHost(ControlRequest request, WatchDone done) {
+  request.id = fmt::format("ask-{}-{}", node_id_.substr(0, 8), ++asked_);
+  Question& question = questions_[request.id];
+  question.done = std::move(done);
+  question.limit = std::make_unique<boost::asio::steady_timer>(loop_, kAnswerLimit);
+  question.limit->async_wait([this, id = request.id](const boost::system::error_code& error) {
+    if (const auto late = error ? decltype(questions_)::node_type() : questions_.extract(id)) {
+      late.mapped().done(
+          DeadlineExceeded("the host of the run did not answer within {} s; is the run running?",
+                           kAnswerLimit.count()));
+    }
+  });
+  requests_.watch(request);
+}
+
+std::string RunReport::StackFolder(const std::string& id) const {
+  return directory_.empty() ? "" : fmt::format("{}/stacks/{}", directory_, id);
+}
+
+void RunReport::Stacks(const std::string& id, const std::vector<RankStack>& stacks) {
+  if (!record_) {
+    return;
+  }
+  for (const RankStack& stack : stacks) {
+    record_->Attach(fmt::format("stacks/{}/rank_{}.txt", id, stack.rank), stack.text);
+  }
+  const bool known = std::ranges::any_of(stacks_, [&](const Json& one) { return one["id"] == id; });
+  if (!known) {
+    stacks_.push_back({{"id", id}, {"directory", StackFolder(id)}, {"unix", std::time(nullptr)}});
+    while (stacks_.size() > kMostListed) {
+      stacks_.erase(stacks_.begin());
+    }
+    Set({{"stacks", stacks_}});
+  }
+}
+
+void RunReport::Watched(const WatchReport& report) {
+  constexpr const char* kNames[] = {"hang", "hang_over", "stacks", "stragglers"};
+  Stacks(report.id, report.stacks);
+  Event(kNames[static_cast<size_t>(report.kind)],
+        {{"id", report.id}, {"reason", report.text}, {"ranks", report.ranks}});
+  const Json told = {{"text", report.text},
+                     {"ranks", report.ranks},
+                     {"id", report.id},
+                     {"unix", std::time(nullptr)}};
+  if (report.kind == WatchReport::Kind::kHang) {
+    Set({{"hang", told}});
+  } else if (report.kind == WatchReport::Kind::kHangOver) {
+    Set({{"hang", nullptr}});
+  } else if (report.kind == WatchReport::Kind::kStragglers) {
+    Set({{"stragglers", told}});
+  }
+  if (const auto asked = questions_.extract(report.id)) {
+    asked.mapped().done(report);
+  }
 }
 
 void RunReport::Ended(const WorkerEnding& ending) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "launcher/native/worker_service.h"
 #include "launcher/plan/assignment.h"
@@ -24,6 +25,7 @@ class RunReport {
   struct Requests {
     std::function<void(ControlRequest::Kind)> checkpoint;  ///< asks all nodes' native workers
     std::function<void(const std::string& reason)> cancel;
+    std::function<void(const ControlRequest&)> watch;  ///< answered by Watched(), or not at all
     std::function<std::map<int, WorkerProgress>()> workers;
     std::function<void(const std::string&)> warn;
     std::function<void(const std::string& lines)> say = nullptr;  ///< to the console, any thread
@@ -48,6 +50,15 @@ class RunReport {
   void Ended(const WorkerEnding& ending);
   void Stopping(const std::string& why);
 
+  /// Stacks of this node's workers.
+  void Stacks(const std::string& id, const std::vector<RankStack>& stacks);
+
+  /// What the host says about the progress of the run.
+  void Watched(const WatchReport& report);
+
+  /// Where the stacks of a collection are; empty: nowhere.
+  std::string StackFolder(const std::string& id) const;
+
   /// Another decision of this launcher, with its reason.
   void Decided(const std::string& what, const std::string& reason);
 
@@ -55,6 +66,14 @@ class RunReport {
   void Closed(const RunOutcome& outcome);
 
  private:
+  using WatchDone = std::function<void(const Result<WatchReport>&)>;
+
+  /// Somebody who waits for the host's answer.
+  struct Question {
+    WatchDone done;
+    std::unique_ptr<boost::asio::steady_timer> limit;
+  };
+
   struct Waiting {
     std::map<int, int64_t> reports_before;  ///< by rank
     std::function<void(const CheckpointResult&)> done;
@@ -62,6 +81,7 @@ class RunReport {
 
   void RequestCheckpoint(bool stop, bool wait, std::function<void(const CheckpointResult&)> done);
   void FailWaiting(const std::string& reason);
+  void AskHost(ControlRequest request, WatchDone done);
   void SetLogs(const Assignment& assignment, const std::string& log_directory);
   void Set(const Json& fields);
   void Event(const std::string& name, const Json& fields);
@@ -71,6 +91,10 @@ class RunReport {
   std::unique_ptr<RunRecord> record_;
   std::unique_ptr<RunControl> control_;
   std::list<Waiting> waiting_;
+  std::map<std::string, Question> questions_;  ///< by the id of the request
+  int asked_ = 0;
+  std::string directory_;
+  Json stacks_ = Json::array();
   FailureHistory failures_;
   std::string node_id_;
   Json logs_ = Json::array();  ///< log folders of this node, one per attempt

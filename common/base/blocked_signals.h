@@ -7,11 +7,18 @@
 
 namespace lr {
 
+/// Asks a thread of a worker for its stack (worker/control/stack_dump.h): never blocked here. Only
+/// ever sent by the process to itself.
+inline int StackSignal() {
+  return SIGRTMIN + 9;
+}
+
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigset_t all;
     sigfillset(&all);
+    sigdelset(&all, StackSignal());
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
 

@@ -148,6 +148,39 @@ Status PlanPolicy(const CommandLine& line, LaunchPlan& plan) {
   return {};
 }
 
+/// Boards come once a second, so that a shorter limit would see hangs where there are none.
+Result<std::chrono::milliseconds> ReadHangLimit(const CommandLine& line, Option option) {
+  constexpr std::chrono::seconds kShortest{3};
+  LR_ASSIGN(const auto limit, ReadSeconds(line.text(option), line.spelled(option)));
+  if (limit < kShortest) {
+    return InvalidArgument(
+        "{}: {} s is too short: progress is looked at once a second; give {} s "
+        "or more",
+        line.spelled(option),
+        line.text(option),
+        kShortest.count());
+  }
+  return limit;
+}
+
+Status PlanHang(const CommandLine& line, LaunchPlan& plan) {
+  HangRules& rules = plan.policy.hang;
+  rules.on = line.text(Option::kHangTimeout) != "off";
+  if (rules.on) {
+    LR_ASSIGN(rules.shortest, ReadHangLimit(line, Option::kHangTimeout));
+  }
+  LR_ASSIGN(rules.first_step, ReadHangLimit(line, Option::kHangFirstStep));
+  LR_ASSIGN(rules.checkpoint, ReadHangLimit(line, Option::kHangCheckpoint));
+  const std::string action = line.text(Option::kHangAction);
+  LR_TRY(
+      CheckWord(action, line.spelled(Option::kHangAction), {"auto", "report", "restart", "stop"}));
+  for (const HangAction one :
+       {HangAction::kAuto, HangAction::kReport, HangAction::kRestart, HangAction::kStop}) {
+    rules.action = action == HangActionName(one) ? one : rules.action;
+  }
+  return {};
+}
+
 Status PlanRest(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
   LR_TRY(CheckWord(line.text(Option::kStartMethod),
                    line.spelled(Option::kStartMethod),
@@ -214,6 +247,7 @@ Result<LaunchPlan> PlanLaunch(const CommandLine& given,
   LR_TRY(PlanEndpoint(line, facts, plan));
   LR_TRY(PlanStopping(line, facts, plan));
   LR_TRY(PlanPolicy(line, plan));
+  LR_TRY(PlanHang(line, plan));
   LR_TRY(PlanRest(line, facts, plan));
   LR_TRY(PlanWorkers(line, facts, plan));
   plan.options = Resolved(line, facts);

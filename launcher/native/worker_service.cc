@@ -2,6 +2,7 @@
 // session and is the only one that reads, writes or finishes, one message at a time.
 #include "launcher/native/worker_service.h"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <mutex>
@@ -22,11 +23,37 @@ namespace {
 constexpr int kLargestMessage = 64 << 10;
 constexpr std::chrono::milliseconds kEndLimit{200};
 
-const char* PhaseName(v1::WorkerPhase phase) {
-  constexpr const char* kNames[] = {
-      "init", "data", "forward", "backward", "reduce", "optimizer", "eval", "checkpoint", "idle"};
-  const auto index = static_cast<size_t>(phase);
-  return index < std::size(kNames) ? kNames[index] : "unknown";
+static_assert(static_cast<int>(WorkerPhase::kInit) == v1::WORKER_PHASE_INIT &&
+              static_cast<int>(WorkerPhase::kReduce) == v1::WORKER_PHASE_REDUCE &&
+              static_cast<int>(WorkerPhase::kIdle) == v1::WORKER_PHASE_IDLE);
+
+/// A span from outside, as far as arithmetic on it is safe.
+int64_t Bounded(int64_t value) {
+  return std::clamp<int64_t>(value, 0, INT64_MAX / 1'000'000'000);
+}
+
+void ApplyStep(const v1::StepReport& report, WorkerProgress& state) {
+  state.phase = static_cast<WorkerPhase>(
+      std::clamp<int>(report.phase(), 0, v1::WorkerPhase_MAX));  // later ones are idle to us
+  state.step = report.step();
+  state.total_steps = report.total_steps();
+  state.loss = report.loss();
+  state.samples_per_s = report.samples_per_s();
+  state.ticks = report.ticks();
+  state.in_phase = std::chrono::milliseconds(Bounded(report.phase_ms()));
+  state.steps_done = report.steps_done();
+  state.steps_timed = report.steps_timed();
+  state.step_median = std::chrono::microseconds(Bounded(report.step_median_us()));
+  state.step_longest = std::chrono::microseconds(Bounded(report.step_longest_us()));
+  state.last_save = std::chrono::milliseconds(Bounded(report.last_save_ms()));
+  state.phase_total.clear();
+  for (int i = 0; i < std::min(report.phase_total_us_size(), kWorkerPhases); ++i) {
+    state.phase_total.emplace_back(Bounded(report.phase_total_us(i)));
+  }
+  state.collectives.clear();
+  for (const v1::CollectiveState& one : report.collectives()) {
+    state.collectives.push_back({one.group(), one.entered(), one.operation(), one.bytes()});
+  }
 }
 
 v1::ControlKind KindOf(ControlRequest::Kind kind) {
@@ -37,6 +64,9 @@ v1::ControlKind KindOf(ControlRequest::Kind kind) {
       return v1::CONTROL_KIND_CHECKPOINT_AND_STOP;
     case ControlRequest::Kind::kStop:
       return v1::CONTROL_KIND_STOP;
+    case ControlRequest::Kind::kStacks:
+    case ControlRequest::Kind::kStragglers:
+      break;  // no words for workers
   }
   return v1::CONTROL_KIND_NONE;
 }
@@ -174,6 +204,20 @@ class ServiceImpl final : public WorkerService,
     return count;
   }
 
+  std::set<int> AskStacks(const std::string& id, std::optional<int> rank) override {
+    v1::LauncherMessage message;
+    message.mutable_dump()->set_id(id);
+    std::set<int> asked;
+    const std::lock_guard lock(mutex_);
+    for (const std::shared_ptr<WorkerStream>& stream : streams_) {
+      if (stream->rank >= 0 && rank.value_or(stream->rank) == stream->rank) {
+        stream->Send(message);
+        asked.insert(stream->rank);
+      }
+    }
+    return asked;
+  }
+
   void Forget() override {
     progress_.clear();
     const std::lock_guard lock(mutex_);
@@ -194,6 +238,11 @@ class ServiceImpl final : public WorkerService,
       state.output_dir = message.hello().output_dir();
     } else if (from.rank < 0) {
       return OnEnd(from);  // speaks before it said who it is
+    } else if (message.has_stacks()) {
+      if (events_.stacks) {
+        events_.stacks(from.rank, message.stacks().id(), message.stacks().text());
+      }
+      return;
     } else {
       Apply(message, progress_[from.rank]);
     }
@@ -214,11 +263,7 @@ class ServiceImpl final : public WorkerService,
  private:
   static void Apply(const v1::WorkerMessage& message, WorkerProgress& state) {
     if (message.has_step()) {
-      state.phase = PhaseName(message.step().phase());
-      state.step = message.step().step();
-      state.total_steps = message.step().total_steps();
-      state.loss = message.step().loss();
-      state.samples_per_s = message.step().samples_per_s();
+      ApplyStep(message.step(), state);
     } else if (message.has_checkpoint()) {
       state.checkpoint_error = message.checkpoint().error();
       if (message.checkpoint().error().empty()) {
@@ -230,6 +275,7 @@ class ServiceImpl final : public WorkerService,
       state.failure = message.failure().what();
     } else if (message.has_goodbye()) {
       state.goodbye = message.goodbye().outcome();
+      state.left = true;
     }
   }
 

@@ -1,28 +1,28 @@
 #pragma once
 /// The gRPC service that native workers of this node attach to (unix socket, worker.proto):
-/// collects their phase and steps, hands them control words. Lives on the event loop; reactors only
-/// post. A worker that never attaches (a foreign program) is simply not listed.
+/// collects their phase and steps, hands them control words, asks for their stacks. Lives on the
+/// event loop; reactors only post. A worker that never attaches (a foreign program) is simply not
+/// listed.
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include <boost/asio/io_context.hpp>
 
 #include "common/base/status.h"
+#include "launcher/plan/worker_board.h"
 #include "launcher/rendezvous/membership.h"
 
 namespace lr::launcher {
 
 /// Latest known state of one native worker.
-struct WorkerProgress {
-  int rank = 0;
+struct WorkerProgress : WorkerBoard {
   int64_t pid = 0;
-  std::string phase;  ///< init, data, forward, backward, reduce, optimizer, eval, checkpoint, idle
-  int64_t step = 0;
   int64_t total_steps = 0;
   double loss = 0.0;
   double samples_per_s = 0.0;
@@ -39,7 +39,9 @@ class WorkerService {
  public:
   struct Events {
     std::function<void(const WorkerProgress&)>
-        progress;  ///< every change, at most 1 Hz per worker for steps
+        progress;  ///< every word, at most 1 Hz per worker for steps
+    /// The answer to AskStacks().
+    std::function<void(int rank, const std::string& id, const std::string& text)> stacks = nullptr;
   };
 
   /// Serves on `socket_path` (created 0600, removed at the end).
@@ -51,6 +53,10 @@ class WorkerService {
 
   /// Sends the control word to every attached worker; returns how many there were.
   virtual int Send(const ControlRequest& request) = 0;
+
+  /// Asks the attached workers, or this one alone, for the stacks of their threads; returns the
+  /// ranks that were asked.
+  virtual std::set<int> AskStacks(const std::string& id, std::optional<int> rank) = 0;
 
   /// The workers of the epoch are gone: forgets what they told, hears nothing late from them.
   virtual void Forget() = 0;

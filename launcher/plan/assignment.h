@@ -2,7 +2,9 @@
 /// What the nodes of a run agree on, and how a worker's end is told: plain data passed between the
 /// rendezvous and the supervision of a node. No gRPC, no clock.
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +33,16 @@ struct Assignment {
   int master_port = 0;
   std::string resume_from;  ///< checkpoint chosen for a restart; empty: none
 };
+
+/// `nodes` ascending; nullptr: no node has that rank.
+inline const NodeAssignment* NodeOfRank(const std::vector<NodeAssignment>& nodes, int rank) {
+  const auto next = std::ranges::upper_bound(nodes, rank, {}, &NodeAssignment::first_rank);
+  if (next == nodes.begin()) {
+    return nullptr;
+  }
+  const NodeAssignment& node = *std::prev(next);
+  return rank < node.first_rank + node.local_size ? &node : nullptr;
+}
 
 /// How one worker ended (S-10). Exactly one of exit_code (>= 0) and signal (> 0) is meaningful.
 struct WorkerEnding {
@@ -65,7 +77,15 @@ struct TrainingProgress {
 };
 
 /// Why everybody stops.
-enum class StopReason { kWorkerFailed, kNodeLost, kHostLost, kSignal, kCancelled, kMembership };
+enum class StopReason {
+  kWorkerFailed,
+  kNodeLost,
+  kHostLost,
+  kSignal,
+  kCancelled,
+  kMembership,
+  kHang
+};
 
 /// How a run, or one epoch of it, ended; the same on every node.
 struct RunOutcome {

@@ -21,6 +21,9 @@ ExitPlan DecideExit(const RunOutcome& outcome, const FailureContext& context, Ex
   plan.text = outcome.root_cause && !style.quiet
                   ? FailureSummary(outcome, context)
                   : fmt::format("lr-launch: {}{}\n", outcome.reason, next);
+  if (!style.quiet) {
+    plan.text += context.hang;
+  }
   return plan;
 }
 

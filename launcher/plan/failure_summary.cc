@@ -10,6 +10,7 @@
 
 #include "common/base/text.h"
 #include "launcher/plan/failure_label.h"
+#include "launcher/plan/rank_list.h"
 
 namespace lr::launcher {
 namespace {
@@ -93,24 +94,6 @@ std::string TorchrunBlock(const RunOutcome& outcome, const FailureContext& conte
          "Root Cause (first observed failure):\n" + Entry(0, first) + double_rule;
 }
 
-/// "0-2,5" for {0, 1, 2, 5}.
-std::string RankList(std::vector<int> ranks) {
-  std::ranges::sort(ranks);
-  std::string text;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t end = i;
-    while (end + 1 < ranks.size() && ranks[end + 1] == ranks[end] + 1) {
-      ++end;
-    }
-    text += fmt::format("{}{}", text.empty() ? "" : ",", ranks[i]);
-    if (end > i) {
-      text += fmt::format("-{}", ranks[end]);
-    }
-    i = end + 1;
-  }
-  return text;
-}
-
 std::string CauseLine(const WorkerEnding& cause, const FailureLabel& label) {
   const std::string who = fmt::format("rank {} (node {}, {}, local rank {})",
                                       cause.rank,
@@ -191,8 +174,7 @@ std::string AlsoLine(const RunOutcome& outcome) {
   std::vector<std::string> groups;
   groups.reserve(ranks.size());
   for (const auto& [how, of] : ranks) {
-    groups.push_back(
-        fmt::format("rank{} {} ended {}", of.size() == 1 ? "" : "s", RankList(of), how));
+    groups.push_back(fmt::format("{} ended {}", RanksText(of), how));
   }
   return groups.empty() ? "" : fmt::format("  also     : {}\n", Join(groups, "; "));
 }

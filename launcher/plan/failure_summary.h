@@ -17,6 +17,7 @@ struct FailureContext {
   std::string run_directory = {};     ///< where the record is; empty: none
   std::map<int, int64_t> steps = {};  ///< last known step of native workers, by rank
   int64_t checkpoint_step = 0;        ///< newest complete checkpoint known; 0: none
+  std::string hang = {};  ///< stacks of the ranks that hang, ending in a newline; or empty
 };
 
 /// The whole text, ending in a newline.

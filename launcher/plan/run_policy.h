@@ -1,5 +1,5 @@
 #pragma once
-/// (pure) By which rules a run of several epochs goes on: restarts, growth, spares.
+/// (pure) By which rules a run of several epochs goes on: restarts, hangs, growth, spares.
 /// Options of every node's command line; the host's are the ones that act, and the nodes compare
 /// those that people would want equal (plan_digest.h).
 
@@ -27,8 +27,27 @@ constexpr std::string_view GrowRuleName(GrowRule rule) {
   return kNames[static_cast<size_t>(rule)];
 }
 
+/// What follows a hang: kAuto restarts when a restart is left, else reports.
+enum class HangAction { kAuto, kReport, kRestart, kStop };
+
+/// As --hang-action spells it.
+constexpr std::string_view HangActionName(HangAction action) {
+  constexpr std::string_view kNames[] = {"auto", "report", "restart", "stop"};
+  return kNames[static_cast<size_t>(action)];
+}
+
+/// S-21; by options of the command line.
+struct HangRules {
+  bool on = true;                                   ///< --hang-timeout=off
+  std::chrono::milliseconds shortest{120'000};      ///< --hang-timeout
+  std::chrono::milliseconds first_step{3'600'000};  ///< --hang-first-step, from the start on
+  std::chrono::milliseconds checkpoint{1'800'000};  ///< --hang-checkpoint
+  HangAction action = HangAction::kAuto;            ///< --hang-action
+};
+
 struct RunPolicy {
   RestartRules restarts = {};
+  HangRules hang = {};
   GrowRule grow = GrowRule::kAtCheckpoint;
   int spares = 0;  ///< of a run of fixed size: nodes beyond it that may wait
   std::chrono::milliseconds stop_limit{90'000};  ///< from a stop to a node without workers

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMostFailures = 1000;  // told one by one; a run may have 131 072 ranks
 constexpr size_t kMostWordy = 16;       // with the program's own words
+constexpr int kExitHang = 1;            // no worker gave a code, and none of ours means it
 
 /// What every node is told must fit into a message, however many ranks failed.
 void Bound(std::vector<WorkerEnding>& failures) {
@@ -61,6 +62,9 @@ RunOutcome DecideOutcome(const EpochFacts& facts) {
     outcome.exit_code = 128 + stop->signal;
     outcome.reason = fmt::format("stopped: {}", stop->text);
     outcome.failures.clear();
+  } else if (stop->reason == StopReason::kHang) {  // nobody failed by himself
+    outcome.exit_code = kExitHang;
+    outcome.reason = stop->text;
   } else if (node_is_the_cause) {
     outcome.exit_code = kExitRendezvousTimeout;
     outcome.reason = facts.lost.front();

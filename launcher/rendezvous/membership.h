@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 
@@ -16,6 +17,7 @@
 #include "launcher/plan/assignment.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/plan/run_policy.h"
+#include "launcher/plan/worker_board.h"
 #include "launcher/rendezvous/run_types.h"
 
 namespace lr::launcher {
@@ -53,6 +55,8 @@ class Membership {
     std::function<void(const RunOutcome&)> closed;       ///< the run is over; last event
     std::function<void(int exit_code, const std::string& text)>
         refused;  ///< join failed (75, 76); last event
+    /// What the host sees of the run's progress: hangs, stacks, stragglers; may be empty.
+    std::function<void(const WatchReport&)> watched = nullptr;
     /// On the node that serves: each decision with its reason, for the event log; may be empty.
     std::function<void(const std::string& decision)> note = nullptr;
   };
@@ -68,6 +72,15 @@ class Membership {
 
   /// How far this node's native workers have come; the furthest counts.
   virtual void ReportProgress(int64_t epoch, const TrainingProgress& now) = 0;
+
+  /// What a native worker of this node does: the newest word of it, changed or not.
+  virtual void ReportBoard(int64_t epoch, const WorkerBoard& board) = 0;
+
+  /// Answers a kStacks request, in one or more calls; `last`: nothing more comes from this node.
+  virtual void ReportStacks(int64_t epoch,
+                            const std::string& id,
+                            std::vector<RankStack> stacks,
+                            bool last) = 0;
 
   /// A worker of this node ended; told to the host at once.
   virtual void ReportEnded(int64_t epoch, const WorkerEnding& ending) = 0;

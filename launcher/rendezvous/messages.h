@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "launcher/plan/assignment.h"
+#include "launcher/plan/worker_board.h"
 #include "launcher/rendezvous/run_types.h"
 
 namespace lr::launcher {
@@ -49,6 +51,20 @@ struct Progress {
   TrainingProgress now;
 };
 
+/// What native workers of this node do (S-20), where that changed; a sign of life now and then.
+struct Boards {
+  int64_t epoch = 0;
+  std::vector<WorkerBoard> boards;
+};
+
+/// Answers a request for stacks, one rank at a time.
+struct Stacks {
+  int64_t epoch = 0;
+  std::string id;
+  std::vector<RankStack> ranks;
+  bool last = false;  ///< nothing more comes from this node
+};
+
 struct Ended {
   int64_t epoch = 0;
   WorkerEnding ending;
@@ -71,8 +87,18 @@ struct Bye {
   std::string reason;
 };
 
-using NodeMessage = std::
-    variant<Hello, Reserved, Ack, Beat, Progress, Ended, Stopped, StopRequest, ControlAsk, Bye>;
+using NodeMessage = std::variant<Hello,
+                                 Reserved,
+                                 Ack,
+                                 Beat,
+                                 Progress,
+                                 Boards,
+                                 Stacks,
+                                 Ended,
+                                 Stopped,
+                                 StopRequest,
+                                 ControlAsk,
+                                 Bye>;
 
 // ---- host -> node
 
@@ -143,12 +169,26 @@ struct Reforming {
   RunOutcome ended;  ///< how the epoch ended; `next` says what follows
 };
 
+struct Watched {
+  int64_t epoch = 0;
+  WatchReport report;
+};
+
 struct Closed {
   RunOutcome outcome;
 };
 
-using HostMessage =
-    std::variant<Refused, Waiting, Reserve, Assign, Go, Stop, Control, BeatEcho, Reforming, Closed>;
+using HostMessage = std::variant<Refused,
+                                 Waiting,
+                                 Reserve,
+                                 Assign,
+                                 Go,
+                                 Stop,
+                                 Control,
+                                 BeatEcho,
+                                 Reforming,
+                                 Watched,
+                                 Closed>;
 
 /// A broadcast shares one message between all its receivers.
 using SharedHostMessage = std::shared_ptr<const HostMessage>;

@@ -153,6 +153,7 @@ void NodeAgent::On(const Go& go) {
   endings_.clear();
   progress_ = {};
   progress_told_ = true;
+  boards_.clear();
   join_timer_.cancel();
   const std::weak_ptr<bool> alive(alive_);
   events_.assigned(assignment_);
@@ -184,6 +185,13 @@ void NodeAgent::On(const Reforming& reforming) {
   if (phase_ == Phase::kStopping || phase_ == Phase::kRunning) {
     phase_ = Phase::kJoining;
     events_.reforming(reforming.ended);
+  }
+}
+
+void NodeAgent::On(const Watched& watched) {
+  const bool working = phase_ == Phase::kRunning || phase_ == Phase::kStopping;
+  if (working && watched.epoch == assignment_.epoch && events_.watched) {
+    events_.watched(watched.report);
   }
 }
 
@@ -317,6 +325,7 @@ void NodeAgent::StartBeating() {
         if (steady_clock::now() - heard_ < endpoint_.times.host_lost) {
           link_->Send(Beat{UnixNanoseconds()});
           TellProgress();
+          TellBoards();
         } else if (has_run_) {
           HostLost(fmt::format("silent for more than {:.4g} s",
                                std::chrono::duration<double>(endpoint_.times.host_lost).count()));

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,11 @@ class NodeAgent : public Membership {
   void Join(LinkMaker make_link);
 
   void ReportProgress(int64_t epoch, const TrainingProgress& now) override;
+  void ReportBoard(int64_t epoch, const WorkerBoard& board) override;
+  void ReportStacks(int64_t epoch,
+                    const std::string& id,
+                    std::vector<RankStack> stacks,
+                    bool last) override;
   void ReportEnded(int64_t epoch, const WorkerEnding& ending) override;
   void ReportStopped(int64_t epoch) override;
   void RequestStop(const StopOrder& order) override;
@@ -46,6 +52,14 @@ class NodeAgent : public Membership {
   void ReleaseWorkerPort() override;
 
  private:
+  /// The newest word of a worker, and what the host knows of it.
+  struct ToldBoard {
+    WorkerBoard now;
+    bool heard = false;  ///< since it was told
+    int64_t told_ticks = -1;
+    std::chrono::steady_clock::time_point told_at{};
+  };
+
   enum class Phase { kJoining, kAssigned, kRunning, kStopping, kOver };
 
   void OpenLink();
@@ -58,6 +72,7 @@ class NodeAgent : public Membership {
   void On(const Control& control);
   void On(const BeatEcho& echo);
   void On(const Reforming& reforming);
+  void On(const Watched& watched);
   void On(const Closed& closed);
 
   void OnLost(const std::string& why);
@@ -69,6 +84,7 @@ class NodeAgent : public Membership {
   void StartJoinClock();
   void StartBeating();
   void TellProgress();
+  void TellBoards();
   void GiveUp(int exit_code, const std::string& text);
   void Finish(const RunOutcome& outcome);
   std::string JoinTimeoutText() const;
@@ -89,6 +105,7 @@ class NodeAgent : public Membership {
   ClockOffset clock_;
   TrainingProgress progress_;  ///< of this node's workers in this epoch
   bool progress_told_ = true;
+  std::map<int, ToldBoard> boards_;  ///< by rank, of this epoch
   std::vector<WorkerEnding> endings_;
   bool has_run_ = false;                  ///< an epoch of the run ran: its host is not replaced
   bool stopped_ = false;                  ///< all workers of the epoch are gone

@@ -29,6 +29,7 @@ RunMachine::RunMachine(RunRules rules, RunTiming timing, Instant now)
       last_tick_(now),
       forming_since_(now),
       next_waiting_line_(now + timing.waiting_line),
+      watch_(rules_.policy.hang),
       random_(rules_.seed) {
   assignment_.run_id = rules_.run_id;
 }
@@ -72,12 +73,14 @@ RunActions RunMachine::Tick(Instant now) {
     }
     commit_deadline_ += pause;
     stop_deadline_ += pause;
+    watch_.Pause(pause);
   }
   JudgeSilence();
   JudgeCommit();
   JudgeStop();
   JudgeForming();
   JudgeJoin();
+  JudgeWatch();
   return TakeActions();
 }
 

@@ -28,6 +28,7 @@
 #include "launcher/rendezvous/join_check.h"
 #include "launcher/rendezvous/messages.h"
 #include "launcher/rendezvous/node_health.h"
+#include "launcher/rendezvous/run_watch.h"
 
 namespace lr::launcher {
 
@@ -111,6 +112,8 @@ class RunMachine {
   void On(MemberId from, const Ack& ack);
   void On(MemberId from, const Beat& beat);
   void On(MemberId from, const Progress& progress);
+  void On(MemberId from, const Boards& boards);
+  void On(MemberId from, const Stacks& stacks);
   void On(MemberId from, const Ended& ended);
   void On(MemberId from, const Stopped& stopped);
   void On(MemberId from, const StopRequest& request);
@@ -140,6 +143,10 @@ class RunMachine {
   void Reform(const std::string& why);
   int CountEnded(const Member& member) const;
   const Member* rank_zero() const;
+
+  // run_machine_watch.cc: hangs, stacks, stragglers
+  void JudgeWatch();
+  void Carry(const RunWatch::Actions& actions);
 
   // run_machine_end.cc: stopping, and what follows
   void LeaveWhileWorking(MemberId id, const std::string& why);
@@ -192,6 +199,7 @@ class RunMachine {
   bool ending_ = false;           ///< somebody asked for a checkpoint and the end
   std::set<std::string> missed_;  ///< hosts lost in the last epoch, welcome back before spares
   NodeHealth health_;
+  RunWatch watch_;
   std::vector<std::string> lost_;  ///< nodes lost while workers ran, with the reason
   RestartHistory history_;
   std::minstd_rand random_;  ///< for the jitter of the pauses

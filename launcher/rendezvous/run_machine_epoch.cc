@@ -7,6 +7,7 @@
 
 #include "common/base/text.h"
 #include "common/contract/exit_codes.h"
+#include "launcher/plan/failure_label.h"
 #include "launcher/rendezvous/epoch_outcome.h"
 #include "launcher/rendezvous/node_order.h"
 #include "launcher/rendezvous/run_machine.h"
@@ -164,6 +165,7 @@ void RunMachine::FinishCommit() {
   state_ = RunState::kRunning;
   missed_.clear();
   running_since_ = now_;
+  watch_.Begin(assignment_, now_);
   SendMembers(Go{epoch()}, "every node accepted the epoch");
   OfferGrowth();  // nodes that came while the epoch was committed
 }
@@ -251,6 +253,7 @@ void RunMachine::On(MemberId from, const Ended& ended) {
   if (!endings_.emplace(ending.rank, ending).second) {
     return;  // told twice
   }
+  watch_.Ended(ending.rank, DescribeEnding(ending));
   Note(fmt::format(
       "{}{}", DescribeWho(ending), ending.stopped_by_us ? ", after we stopped it" : ""));
   if (!ending.succeeded() && state_ == RunState::kRunning) {
@@ -291,6 +294,10 @@ void RunMachine::On(MemberId from, const ControlAsk& ask) {
                             ask.request.id,
                             Describe(members_.at(from)),
                             RunStateName(state_)));
+  }
+  if (ask.request.kind == ControlRequest::Kind::kStacks ||
+      ask.request.kind == ControlRequest::Kind::kStragglers) {
+    return Carry(watch_.Ask(ask.request, now_));
   }
   ending_ = ending_ || ask.request.kind != ControlRequest::Kind::kCheckpoint;
   SendMembers(Control{ask.request}, fmt::format("asked by {}", Describe(members_.at(from))));

@@ -34,11 +34,29 @@ struct StopOrder {
   int signal = 15;
 };
 
-/// Relayed request of a client or another node.
+/// Relayed request of a client or another node. The last two are answered by a WatchReport with the
+/// same id.
 struct ControlRequest {
-  enum class Kind { kCheckpoint, kCheckpointAndStop, kStop };
+  enum class Kind { kCheckpoint, kCheckpointAndStop, kStop, kStacks, kStragglers };
   Kind kind = Kind::kCheckpoint;
   std::string id;
+  std::optional<int> rank = {};  ///< kStacks: of this one alone
+};
+
+/// What one rank's threads do (S-23), as text.
+struct RankStack {
+  int rank = 0;
+  std::string text;
+};
+
+/// What the host tells all nodes about the progress of the run.
+struct WatchReport {
+  enum class Kind { kHang, kHangOver, kStacks, kStragglers };
+  Kind kind = Kind::kHang;
+  std::string id;                      ///< of the stacks, or of the request that is answered
+  std::string text;                    ///< one or more lines, without a newline at the end
+  std::vector<int> ranks = {};         ///< those that are absent, or slow
+  std::vector<RankStack> stacks = {};  ///< as many as fit, those of `ranks` first
 };
 
 }  // namespace lr::launcher

@@ -166,6 +166,35 @@ void Put(const Reforming& reforming, v1::HostMessage& out) {
   PutOutcome(reforming.ended, *out.mutable_reforming()->mutable_ended());
 }
 
+static_assert(static_cast<int>(WatchReport::Kind::kHang) == v1::WATCH_KIND_HANG &&
+              static_cast<int>(WatchReport::Kind::kHangOver) == v1::WATCH_KIND_HANG_OVER &&
+              static_cast<int>(WatchReport::Kind::kStacks) == v1::WATCH_KIND_STACKS &&
+              static_cast<int>(WatchReport::Kind::kStragglers) == v1::WATCH_KIND_STRAGGLERS);
+
+void Put(const Watched& watched, v1::HostMessage& out) {
+  v1::HostWatched& part = *out.mutable_watched();
+  const WatchReport& report = watched.report;
+  part.set_epoch(watched.epoch);
+  part.set_kind(static_cast<v1::WatchKind>(report.kind));
+  part.set_id(report.id);
+  part.set_text(report.text.substr(0, kLongestMessage));
+  for (const int rank : report.ranks) {
+    part.add_ranks(rank);
+  }
+  wire::PutStacks(report.stacks, *part.mutable_stacks());
+}
+
+Result<HostMessage> Take(const v1::HostWatched& in) {
+  LR_TRY(CheckRange("kind of report", in.kind(), 0, v1::WatchKind_MAX));
+  LR_TRY(CheckRange("number of ranks", in.ranks_size(), 0, kMaxRanks));
+  WatchReport report{.kind = static_cast<WatchReport::Kind>(in.kind()),
+                     .id = in.id(),
+                     .text = in.text().substr(0, kLongestMessage),
+                     .ranks = {in.ranks().begin(), in.ranks().end()}};
+  LR_ASSIGN(report.stacks, wire::TakeStacks(in.stacks()));
+  return HostMessage(Watched{in.epoch(), std::move(report)});
+}
+
 void Put(const Closed& closed, v1::HostMessage& out) {
   PutOutcome(closed.outcome, *out.mutable_closed());
 }
@@ -208,6 +237,8 @@ Result<HostMessage> FromWire(const v1::HostMessage& in) {
       LR_ASSIGN(RunOutcome ended, TakeOutcome(in.reforming().ended()));
       return HostMessage(Reforming{in.reforming().epoch(), std::move(ended)});
     }
+    case v1::HostMessage::kWatched:
+      return Take(in.watched());
     case v1::HostMessage::kClosed: {
       LR_ASSIGN(RunOutcome outcome, TakeOutcome(in.closed()));
       return HostMessage(Closed{std::move(outcome)});

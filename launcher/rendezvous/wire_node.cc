@@ -99,6 +99,94 @@ Result<NodeMessage> Take(const v1::NodeProgress& in) {
   return NodeMessage(Progress{in.epoch(), {in.step(), in.checkpoint_step()}});
 }
 
+void PutBoard(const WorkerBoard& board, v1::WorkerBoard& out) {
+  out.set_rank(board.rank);
+  out.set_phase(static_cast<int>(board.phase));
+  out.set_in_phase_ms(board.in_phase.count());
+  out.set_step(board.step);
+  out.set_ticks(board.ticks);
+  out.set_steps_done(board.steps_done);
+  out.set_steps_timed(board.steps_timed);
+  out.set_step_median_us(board.step_median.count());
+  out.set_step_longest_us(board.step_longest.count());
+  out.set_last_save_ms(board.last_save.count());
+  for (const auto total : board.phase_total) {
+    out.add_phase_total_us(total.count());
+  }
+  for (const CollectivePosition& position : board.collectives) {
+    if (out.collectives_size() == kMostGroups) {
+      break;
+    }
+    v1::CollectivePosition& one = *out.add_collectives();
+    one.set_group(position.group.substr(0, kLongestLine));
+    one.set_entered(position.entered);
+    one.set_operation(position.operation.substr(0, kLongestLine));
+    one.set_bytes(position.bytes);
+  }
+  out.set_left(board.left);
+}
+
+/// A span that arithmetic on it cannot overflow.
+Status CheckSpan(std::string_view field, int64_t value) {
+  return CheckRange(field, value, 0, INT64_MAX / 1'000'000'000);
+}
+
+Result<WorkerBoard> TakeBoard(const v1::WorkerBoard& in) {
+  LR_TRY(CheckRange("rank", in.rank(), 0, kMaxRanks - 1));
+  LR_TRY(CheckRange("phase", in.phase(), 0, kWorkerPhases - 1));
+  LR_TRY(CheckSpan("time in the phase", in.in_phase_ms()));
+  LR_TRY(CheckRange("steps done", in.steps_done(), 0, INT64_MAX));
+  LR_TRY(CheckSpan("median step", in.step_median_us()));
+  LR_TRY(CheckSpan("longest step", in.step_longest_us()));
+  LR_TRY(CheckSpan("last save", in.last_save_ms()));
+  LR_TRY(CheckRange("number of phases", in.phase_total_us_size(), 0, kWorkerPhases));
+  LR_TRY(CheckRange("number of groups", in.collectives_size(), 0, kMostGroups));
+  WorkerBoard board{.rank = in.rank(),
+                    .phase = static_cast<WorkerPhase>(in.phase()),
+                    .in_phase = std::chrono::milliseconds(in.in_phase_ms()),
+                    .step = in.step(),
+                    .ticks = in.ticks(),
+                    .steps_done = in.steps_done(),
+                    .steps_timed = in.steps_timed(),
+                    .step_median = std::chrono::microseconds(in.step_median_us()),
+                    .step_longest = std::chrono::microseconds(in.step_longest_us()),
+                    .last_save = std::chrono::milliseconds(in.last_save_ms()),
+                    .left = in.left()};
+  for (const int64_t total : in.phase_total_us()) {
+    LR_TRY(CheckSpan("time in a phase", total));
+    board.phase_total.emplace_back(total);
+  }
+  for (const v1::CollectivePosition& one : in.collectives()) {
+    board.collectives.push_back({one.group(), one.entered(), one.operation(), one.bytes()});
+  }
+  return board;
+}
+
+void Put(const Boards& boards, v1::NodeMessage& out) {
+  out.mutable_boards()->set_epoch(boards.epoch);
+  for (const WorkerBoard& board : boards.boards) {
+    PutBoard(board, *out.mutable_boards()->add_boards());
+  }
+}
+
+Result<NodeMessage> Take(const v1::NodeBoards& in) {
+  LR_TRY(CheckRange("number of boards", in.boards_size(), 0, kMostBoards));
+  Boards boards{.epoch = in.epoch(), .boards = {}};
+  for (const v1::WorkerBoard& one : in.boards()) {
+    LR_ASSIGN(WorkerBoard board, TakeBoard(one));
+    boards.boards.push_back(std::move(board));
+  }
+  return NodeMessage(std::move(boards));
+}
+
+void Put(const Stacks& stacks, v1::NodeMessage& out) {
+  v1::NodeStacks& part = *out.mutable_stacks();
+  part.set_epoch(stacks.epoch);
+  part.set_id(stacks.id);
+  wire::PutStacks(stacks.ranks, *part.mutable_ranks());
+  part.set_last(stacks.last);
+}
+
 void Put(const Ended& ended, v1::NodeMessage& out) {
   out.mutable_ended()->set_epoch(ended.epoch);
   wire::PutEnding(ended.ending, *out.mutable_ended()->mutable_ending());
@@ -145,6 +233,13 @@ Result<NodeMessage> FromWire(const v1::NodeMessage& in) {
       return NodeMessage(Beat{in.beat().sent_unix_ns()});
     case v1::NodeMessage::kProgress:
       return Take(in.progress());
+    case v1::NodeMessage::kBoards:
+      return Take(in.boards());
+    case v1::NodeMessage::kStacks: {
+      LR_ASSIGN(std::vector<RankStack> ranks, wire::TakeStacks(in.stacks().ranks()));
+      return NodeMessage(
+          Stacks{in.stacks().epoch(), in.stacks().id(), std::move(ranks), in.stacks().last()});
+    }
     case v1::NodeMessage::kEnded:
       return Take(in.ended());
     case v1::NodeMessage::kStopped:

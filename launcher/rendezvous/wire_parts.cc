@@ -82,7 +82,8 @@ static_assert(static_cast<int>(StopReason::kWorkerFailed) == v1::STOP_CAUSE_WORK
               static_cast<int>(StopReason::kHostLost) == v1::STOP_CAUSE_HOST_LOST &&
               static_cast<int>(StopReason::kSignal) == v1::STOP_CAUSE_SIGNAL &&
               static_cast<int>(StopReason::kCancelled) == v1::STOP_CAUSE_CANCELLED &&
-              static_cast<int>(StopReason::kMembership) == v1::STOP_CAUSE_MEMBERSHIP);
+              static_cast<int>(StopReason::kMembership) == v1::STOP_CAUSE_MEMBERSHIP &&
+              static_cast<int>(StopReason::kHang) == v1::STOP_CAUSE_HANG);
 
 Result<StopOrder> TakeOrder(const v1::StopOrder& wire) {
   LR_TRY(CheckRange("stop cause", wire.cause(), 0, v1::StopCause_MAX));
@@ -93,16 +94,46 @@ Result<StopOrder> TakeOrder(const v1::StopOrder& wire) {
 void PutRequest(const ControlRequest& request, v1::Request& out) {
   out.set_kind(static_cast<v1::RequestKind>(request.kind));
   out.set_id(request.id);
+  if (request.rank) {
+    out.set_rank(*request.rank);
+  }
 }
 
 static_assert(static_cast<int>(ControlRequest::Kind::kCheckpoint) == v1::REQUEST_KIND_CHECKPOINT &&
               static_cast<int>(ControlRequest::Kind::kCheckpointAndStop) ==
                   v1::REQUEST_KIND_CHECKPOINT_AND_STOP &&
-              static_cast<int>(ControlRequest::Kind::kStop) == v1::REQUEST_KIND_STOP);
+              static_cast<int>(ControlRequest::Kind::kStop) == v1::REQUEST_KIND_STOP &&
+              static_cast<int>(ControlRequest::Kind::kStacks) == v1::REQUEST_KIND_STACKS &&
+              static_cast<int>(ControlRequest::Kind::kStragglers) == v1::REQUEST_KIND_STRAGGLERS);
 
 Result<ControlRequest> TakeRequest(const v1::Request& wire) {
   LR_TRY(CheckRange("kind of request", wire.kind(), 0, v1::RequestKind_MAX));
-  return ControlRequest{static_cast<ControlRequest::Kind>(wire.kind()), wire.id()};
+  LR_TRY(CheckRange("rank", wire.rank(), 0, kMaxRanks - 1));
+  ControlRequest request{static_cast<ControlRequest::Kind>(wire.kind()), wire.id()};
+  if (wire.has_rank()) {
+    request.rank = wire.rank();
+  }
+  return request;
+}
+
+void PutStacks(const std::vector<RankStack>& stacks,
+               google::protobuf::RepeatedPtrField<v1::RankStack>& out) {
+  for (const RankStack& stack : stacks) {
+    v1::RankStack& one = *out.Add();
+    one.set_rank(stack.rank);
+    one.set_text(stack.text.substr(0, kLongestStack));
+  }
+}
+
+Result<std::vector<RankStack>> TakeStacks(
+    const google::protobuf::RepeatedPtrField<v1::RankStack>& wire) {
+  LR_TRY(CheckRange("number of stacks", wire.size(), 0, kMostStacks));
+  std::vector<RankStack> stacks;
+  for (const v1::RankStack& one : wire) {
+    LR_TRY(CheckRange("rank", one.rank(), 0, kMaxRanks - 1));
+    stacks.push_back({one.rank(), one.text().substr(0, kLongestStack)});
+  }
+  return stacks;
 }
 
 }  // namespace lr::launcher::wire

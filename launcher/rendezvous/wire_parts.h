@@ -21,9 +21,13 @@ Status CheckRange(std::string_view field, int64_t value, int64_t low, int64_t hi
 void PutEnding(const WorkerEnding& ending, v1::Ending& out);
 void PutOrder(const StopOrder& order, v1::StopOrder& out);
 void PutRequest(const ControlRequest& request, v1::Request& out);
+void PutStacks(const std::vector<RankStack>& stacks,
+               google::protobuf::RepeatedPtrField<v1::RankStack>& out);
 
 Result<WorkerEnding> TakeEnding(const v1::Ending& wire);
 Result<StopOrder> TakeOrder(const v1::StopOrder& wire);
 Result<ControlRequest> TakeRequest(const v1::Request& wire);
+Result<std::vector<RankStack>> TakeStacks(
+    const google::protobuf::RepeatedPtrField<v1::RankStack>& wire);
 
 }  // namespace lr::launcher::wire

@@ -10,6 +10,7 @@
 
 #include "proto/lr/v1/run.grpc.pb.h"
 
+#include "common/rpc/grpc_status.h"
 #include "common/rpc/loop_gate.h"
 #include "common/rpc/unix_server.h"
 
@@ -73,7 +74,8 @@ class ControlImpl final : public RunControl, public v1::RunControl::CallbackServ
         v1::WorkerStatus& worker = *reply->add_workers();
         worker.set_rank(rank);
         worker.set_pid(state.pid);
-        worker.set_phase(state.phase);
+        worker.set_phase(std::string(PhaseName(state.phase)));
+        worker.set_phase_ms(state.in_phase.count());
         worker.set_step(state.step);
         worker.set_total_steps(state.total_steps);
         worker.set_loss(state.loss);
@@ -104,6 +106,36 @@ class ControlImpl final : public RunControl, public v1::RunControl::CallbackServ
     });
   }
 
+  grpc::ServerUnaryReactor* Stacks(grpc::CallbackServerContext* context,
+                                   const v1::RunStacksRequest* request,
+                                   v1::RunStacksReply* reply) override {
+    ControlRequest ask{.kind = ControlRequest::Kind::kStacks, .id = ""};
+    if (request->has_rank()) {
+      ask.rank = request->rank();
+    }
+    return Watch(context, std::move(ask), [reply](const WatchReport& report) {
+      reply->set_note(report.text);
+      for (const RankStack& stack : report.stacks) {
+        v1::StackOfRank& one = *reply->add_stacks();
+        one.set_rank(stack.rank);
+        one.set_text(stack.text);
+      }
+    });
+  }
+
+  grpc::ServerUnaryReactor* Stragglers(grpc::CallbackServerContext* context,
+                                       const v1::RunStragglersRequest* /*request*/,
+                                       v1::RunStragglersReply* reply) override {
+    return Watch(context,
+                 {.kind = ControlRequest::Kind::kStragglers, .id = ""},
+                 [reply](const WatchReport& report) {
+                   reply->set_text(report.text);
+                   for (const int rank : report.ranks) {
+                     reply->add_ranks(rank);
+                   }
+                 });
+  }
+
   grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context,
                                    const v1::RunCancelRequest* request,
                                    v1::RunCancelReply* /*reply*/) override {
@@ -116,6 +148,22 @@ class ControlImpl final : public RunControl, public v1::RunControl::CallbackServ
 
  private:
   using Handler = std::function<void(ControlImpl&, const std::shared_ptr<Call>&)>;
+
+  grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext* context,
+                                  ControlRequest request,
+                                  std::function<void(const WatchReport&)> fill) {
+    return Answer(context, [=](ControlImpl& self, const std::shared_ptr<Call>& call) {
+      self.handlers_.watch(request, [&self, call, fill](const Result<WatchReport>& report) {
+        if (call->finished()) {
+          return;  // the caller hung up: the reply is gone
+        }
+        if (report.ok()) {
+          fill(*report);
+        }
+        self.End(call, rpc::ToGrpc(report.status()));
+      });
+    });
+  }
 
   /// Posts the handler to the loop; the call stays open until End() or the end of the run.
   grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, Handler handler) {
@@ -130,12 +178,12 @@ class ControlImpl final : public RunControl, public v1::RunControl::CallbackServ
     return context->DefaultReactor();
   }
 
-  void End(const std::shared_ptr<Call>& call) {
+  void End(const std::shared_ptr<Call>& call, const grpc::Status& status = grpc::Status::OK) {
     {
       const std::lock_guard lock(mutex_);
       open_.erase(call);
     }
-    call->Finish(grpc::Status::OK);
+    call->Finish(status);
   }
 
   const std::shared_ptr<rpc::LoopGate> gate_;

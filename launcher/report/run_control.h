@@ -33,6 +33,10 @@ class RunControl {
     std::function<void(bool stop, bool wait, std::function<void(const CheckpointResult&)> done)>
         checkpoint;
     std::function<void(const std::string& reason)> cancel;
+    /// Asks the host of the run; `done` is called once, with an error when no answer comes.
+    std::function<void(ControlRequest request,
+                       std::function<void(const Result<WatchReport>&)> done)>
+        watch;
   };
 
   /// Serves on `socket_path` (0600), which is removed at the end. Calls that are still open then

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <thread>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include <fmt/chrono.h>
 
@@ -68,6 +70,15 @@ class FileRecord final : public RunRecord {
     changed_.notify_all();
   }
 
+  void Attach(const std::string& name, const std::string& text) override {
+    {
+      const std::lock_guard lock(mutex_);
+      files_.emplace_back(name, text);
+      ++wanted_;
+    }
+    changed_.notify_all();
+  }
+
   Json Snapshot() const override {
     const std::lock_guard lock(mutex_);
     return record_;
@@ -91,7 +102,9 @@ class FileRecord final : public RunRecord {
       const std::string record = record_.dump(1, ' ', false, Json::error_handler_t::replace);
       const std::string events = std::move(events_);
       events_.clear();
+      const auto files = std::exchange(files_, {});
       lock.unlock();
+      WriteFiles(files);
       Write(record, events);
       lock.lock();
       written_ = target;
@@ -106,6 +119,18 @@ class FileRecord final : public RunRecord {
     if (!options_.directory.empty() && record != last_record_) {
       Warn(WriteFileAtomic(options_.directory + "/run.json", record + "\n", 0644));
       last_record_ = record;
+    }
+  }
+
+  void WriteFiles(const std::vector<std::pair<std::string, std::string>>& files) {
+    for (const auto& [name, text] : files) {
+      if (options_.directory.empty()) {
+        return;
+      }
+      const std::filesystem::path path = std::filesystem::path(options_.directory) / name;
+      std::error_code error;  // told by the write
+      std::filesystem::create_directories(path.parent_path(), error);
+      Warn(WriteFileAtomic(path.string(), text, 0644));
     }
   }
 
@@ -151,6 +176,7 @@ class FileRecord final : public RunRecord {
   std::condition_variable written_changed_;
   Json record_ = Json::object();
   std::string events_;
+  std::vector<std::pair<std::string, std::string>> files_;
   int64_t wanted_ = 0;
   int64_t written_ = 0;
   bool stop_ = false;

@@ -34,6 +34,9 @@ class RunRecord {
   /// One line of events.jsonl: time, `event`, then the fields.
   virtual void Event(const std::string& event, const Json& fields) = 0;
 
+  /// A file of its own in the run's directory, "stacks/hang-1-1/rank_2.txt"; replaces an older one.
+  virtual void Attach(const std::string& name, const std::string& text) = 0;
+
   /// run.json as it stands.
   virtual Json Snapshot() const = 0;
 

@@ -105,6 +105,17 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
         members_, [](const Member& member) { return member.worker->running(); }));
   }
 
+  std::vector<RunningWorker> Running() const {
+    std::vector<RunningWorker> workers;
+    for (const Member& member : members_) {
+      if (member.worker->running()) {
+        const WorkerSpec& spec = member.worker->spec();
+        workers.push_back({spec.rank, spec.local_rank, member.worker->pid()});
+      }
+    }
+    return workers;
+  }
+
  private:
   struct Member {
     std::unique_ptr<WorkerProcess> worker;
@@ -272,6 +283,10 @@ void WorkerGroup::Broadcast(int signal) {
 
 int WorkerGroup::running() const {
   return state_->running();
+}
+
+std::vector<RunningWorker> WorkerGroup::Running() const {
+  return state_->Running();
 }
 
 }  // namespace lr::launcher

@@ -19,6 +19,12 @@
 
 namespace lr::launcher {
 
+struct RunningWorker {
+  int rank = 0;
+  int local_rank = 0;
+  pid_t pid = 0;
+};
+
 class WorkerGroup {
  public:
   struct Events {
@@ -55,6 +61,9 @@ class WorkerGroup {
   void Broadcast(int signal);
 
   int running() const;
+
+  /// Those that run now.
+  std::vector<RunningWorker> Running() const;
 
  private:
   class State;

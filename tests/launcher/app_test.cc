@@ -42,6 +42,11 @@ class FakeWorkerService : public WorkerService {
     return attached_;
   }
 
+  std::set<int> AskStacks(const std::string& id, std::optional<int> /*rank*/) override {
+    sent_.push_back("stacks " + id);
+    return {};
+  }
+
   void Forget() override { sent_.emplace_back("forget"); }
 
   const std::map<int, WorkerProgress>& progress() const override { return progress_; }
@@ -213,6 +218,57 @@ TEST_F(AppTest, EveryAttemptHasItsOwnDirectoryAndCount) {
   ASSERT_THAT(record, ::lr::testing::IsOk());
   EXPECT_EQ(record->at("restarts"), 2);
   EXPECT_EQ(record->at("state"), "succeeded");
+}
+
+TEST_F(AppTest, StacksOfWorkersThatDoNotSpeakAreToldByTheKernel) {
+  WhenReady([this] {
+    log_.events.request({ControlRequest::Kind::kStacks, "all"});
+    log_.events.request({ControlRequest::Kind::kStacks, "one", 1});
+    After(500ms, [this] { std::ofstream(folder_ + "/go"); });
+  });
+  EXPECT_EQ(Run(Ready() + "until [ -e " + folder_ + "/go ]; do sleep 0.02; done"), 0);
+  ASSERT_EQ(log_.stacks.size(), 3U);
+  EXPECT_EQ(std::ranges::count(log_.calls, "last stacks all"), 1);
+  EXPECT_EQ(std::ranges::count(log_.calls, "last stacks one"), 1);
+  EXPECT_THAT(log_.stacks[0].text,
+              AllOf(HasSubstr("rank 0 (local rank 0, pid "),
+                    HasSubstr("no native stacks: the worker does not speak with its launcher"),
+                    HasSubstr("by the kernel: 1 threads"),
+                    HasSubstr("  sh ")));
+  const std::string folder = folder_ + "/logs/app-test_00aa11bb/stacks/one";
+  EXPECT_TRUE(std::filesystem::exists(folder + "/rank_1.txt"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/rank_0.txt"));
+}
+
+TEST_F(AppTest, AHangIsSaidWithTheMainStackOfTheAbsentRankAndOnceMoreAtTheEnd) {
+  WhenReady([this] {
+    log_.events.watched({.kind = WatchReport::Kind::kHang,
+                         .id = "hang-1-1",
+                         .text = "hang: rank 1 is absent",
+                         .ranks = {1},
+                         .stacks = {{0, "rank 0\nthread a\n  #0 Waits\n"},
+                                    {1, "rank 1\nthread a\n  #0 Loops\nthread b\n  #0 Idles\n"}}});
+    log_.events.stop(
+        {.reason = StopReason::kHang, .text = "hang: rank 1 is absent", .signal = SIGTERM});
+  });
+  script_.outcome = RunOutcome{.exit_code = 1, .reason = "hang: rank 1 is absent"};
+  EXPECT_EQ(Run(Ready() + "sleep 60"), 1);
+  const auto count = [this](const std::string& words) {
+    int found = 0;
+    for (size_t at = 0; (at = text_.find(words, at)) != std::string::npos; ++at) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count("#0 Loops"), 2);
+  EXPECT_EQ(count("#0 Waits"), 0);
+  EXPECT_EQ(count("#0 Idles"), 0);
+  EXPECT_THAT(text_,
+              HasSubstr("all stacks: " + folder_ + "/logs/app-test_00aa11bb/stacks/hang-1-1/"));
+  const auto record = ReadJsonFile(folder_ + "/logs/app-test_00aa11bb/run.json");
+  ASSERT_THAT(record, ::lr::testing::IsOk());
+  EXPECT_EQ(record->at("hang").at("ranks"), Json::array({1}));
+  EXPECT_EQ(record->at("stacks").at(0).at("id"), "hang-1-1");
 }
 
 TEST_F(AppTest, NativeWorkersOfAnEarlierAttemptAreForgotten) {

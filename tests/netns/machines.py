@@ -112,7 +112,7 @@ class NodesTest(unittest.TestCase):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self, machine, script, *options, nnodes=2, nproc=2, node_rank=None, host=None, name=None):
-        """lr-launch on a machine; the workers run `script` in sh."""
+        """lr-launch on a machine; the workers run `script` in sh, or a list as program and arguments."""
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("PET_", "SLURM_", "ACCELERATE_", "TORCHELASTIC_"))}
         environment["XDG_STATE_HOME"] = environment["XDG_RUNTIME_DIR"] = str(self.folder / f"state{machine}")
@@ -121,7 +121,7 @@ class NodesTest(unittest.TestCase):
         if node_rank is not None:
             arguments.append(f"--node-rank={node_rank}")
         node = Node(self.namespaces[machine], name or f"machine{'abc'[machine]}", self.folder,
-                    [*arguments, *options, "--no-python", "/bin/sh", "-c", script], environment)
+                    [*arguments, *options, "--no-python", *(["/bin/sh", "-c", script] if isinstance(script, str) else script)], environment)
         self.nodes.append(node)
         return node
 

@@ -20,6 +20,8 @@ struct MembershipLog {
   RendezvousEndpoint endpoint;
   std::vector<std::string> calls;
   std::vector<WorkerEnding> endings;
+  std::vector<WorkerBoard> boards;
+  std::vector<RankStack> stacks;
   Membership::Events events;  ///< to play the host
 };
 
@@ -30,6 +32,7 @@ class FakeMembership : public Membership {
     int other_nodes = 0;  ///< pretended nodes with one worker each, after this one
     bool closes = true;   ///< closed follows ReportStopped
     int restarts = 0;     ///< failed epochs that are formed again first
+    std::optional<RunOutcome> outcome = {};  ///< instead of what the endings say
   };
 
   FakeMembership(boost::asio::io_context& loop,
@@ -83,6 +86,18 @@ class FakeMembership : public Membership {
     log_.calls.push_back("progress " + std::to_string(now.step));
   }
 
+  void ReportBoard(int64_t /*epoch*/, const WorkerBoard& board) override {
+    log_.boards.push_back(board);
+  }
+
+  void ReportStacks(int64_t /*epoch*/,
+                    const std::string& id,
+                    std::vector<RankStack> stacks,
+                    bool last) override {
+    log_.calls.push_back((last ? "last stacks " : "stacks ") + id);
+    log_.stacks.insert(log_.stacks.end(), stacks.begin(), stacks.end());
+  }
+
   void ReportEnded(int64_t /*epoch*/, const WorkerEnding& ending) override {
     log_.calls.push_back("ended " + std::to_string(ending.rank));
     log_.endings.push_back(ending);
@@ -120,6 +135,9 @@ class FakeMembership : public Membership {
  private:
   RunOutcome Outcome() const {
     const FirstFailure first = ChooseFirstFailure(log_.endings);
+    if (script_.outcome) {
+      return *script_.outcome;
+    }
     RunOutcome outcome;
     outcome.root_cause = first.root_cause;
     outcome.failures = first.failures;

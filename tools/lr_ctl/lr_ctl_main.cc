@@ -17,6 +17,7 @@
 #include "tools/lr_ctl/run_finder.h"
 #include "tools/lr_ctl/run_query.h"
 #include "tools/lr_ctl/run_tables.h"
+#include "tools/lr_ctl/stack_query.h"
 #include "tools/lr_ctl/watch_command.h"
 
 namespace lr {
@@ -145,6 +146,37 @@ int CheckpointCommand(const Arguments& arguments) {
   return reply.state() == "failed" ? kExitFailed : kExitOk;
 }
 
+int StacksCommand(const Arguments& arguments) {
+  const Result<FoundRun> run =
+      FindRun(arguments.run, ProcessEnvironment(), WhenNoneIsActive::kNewest);
+  if (!run.ok()) {
+    return Fail(kExitNoRun, run.status().message());
+  }
+  const Result<RunStacks> stacks = GetStacks(*run, arguments.logs.request.rank);
+  if (!stacks.ok()) {
+    return Fail(kExitFailed, stacks.status().message());
+  }
+  if (!stacks->note.empty()) {
+    fmt::print(stderr, "lr-ctl: {}\n", stacks->note);
+  }
+  fmt::print("{}\n", arguments.json ? stacks->ranks.dump(1) : StacksText(stacks->ranks));
+  return kExitOk;
+}
+
+int StragglersCommand(const Arguments& arguments) {
+  const Result<FoundRun> run =
+      FindRun(arguments.run, ProcessEnvironment(), WhenNoneIsActive::kNewest);
+  if (!run.ok()) {
+    return Fail(kExitNoRun, run.status().message());
+  }
+  const Result<Json> found = GetStragglers(*run);
+  if (!found.ok()) {
+    return Fail(kExitFailed, found.status().message());
+  }
+  fmt::print("{}\n", arguments.json ? found->dump(1) : found->value("text", ""));
+  return kExitOk;
+}
+
 int CancelCommand(const Arguments& arguments) {
   const Result<FoundRun> run = FindRun(arguments.run, ProcessEnvironment());
   if (!run.ok()) {
@@ -210,6 +242,20 @@ void AddLogs(CLI::App& app, Arguments& arguments, std::map<CLI::App*, Command>& 
   commands[logs] = LogsCommand;
 }
 
+void AddProgress(CLI::App& app, Arguments& arguments, std::map<CLI::App*, Command>& commands) {
+  CLI::App* stacks = app.add_subcommand(
+      "stacks", "what the threads of all ranks do now; after the end: what was collected last");
+  stacks->add_option("run", arguments.run, "RUN; the active one, else the newest");
+  stacks->add_option("--rank", arguments.logs.request.rank, "of this global rank only")
+      ->check(CLI::NonNegativeNumber);
+  stacks->add_flag("--json", arguments.json, "machine-readable");
+  CLI::App* stragglers = app.add_subcommand("stragglers", "which ranks are slow, and in what");
+  stragglers->add_option("run", arguments.run, "RUN; the active one, else the newest");
+  stragglers->add_flag("--json", arguments.json, "machine-readable");
+  commands[stacks] = StacksCommand;
+  commands[stragglers] = StragglersCommand;
+}
+
 void AddRequests(CLI::App& app, Arguments& arguments, std::map<CLI::App*, Command>& commands) {
   CLI::App* checkpoint =
       app.add_subcommand("checkpoint", "one checkpoint, at one step of all ranks");
@@ -233,6 +279,7 @@ int Main(int argc, char** argv) {
   std::map<CLI::App*, Command> commands;
   AddReading(app, arguments, commands);
   AddLogs(app, arguments, commands);
+  AddProgress(app, arguments, commands);
   AddRequests(app, arguments, commands);
   try {
     app.parse(argc, argv);

@@ -11,6 +11,7 @@ Json WorkersToJson(const v1::RunStatusReply& reply) {
     workers.push_back({{"rank", worker.rank()},
                        {"pid", worker.pid()},
                        {"phase", worker.phase()},
+                       {"phase_s", static_cast<double>(worker.phase_ms()) / 1000.0},
                        {"step", worker.step()},
                        {"total_steps", worker.total_steps()},
                        {"loss", worker.loss()},

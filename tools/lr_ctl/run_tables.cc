@@ -50,6 +50,26 @@ Training TrainingOf(const Json& run) {
   return all;
 }
 
+/// "done", or "backward for 2 s": a phase is told with its time once that is noticeable.
+std::string PhaseText(const Json& worker) {
+  if (worker.contains("goodbye") && worker["goodbye"] != "") {
+    return Text(worker, "goodbye");
+  }
+  const double stay = Number(worker, "phase_s");
+  return stay < 1 ? Text(worker, "phase")
+                  : fmt::format("{} for {:.0f} s", Text(worker, "phase"), stay);
+}
+
+/// What the host of the run said last about hangs or stragglers, "hang       no progress of …".
+std::string WatchText(const Json& run, const char* key) {
+  if (!run.contains(key) || !run[key].is_object()) {
+    return "";
+  }
+  std::string text = Text(run[key], "text");
+  const std::string said = fmt::format("{}: ", key);
+  return fmt::format("{:<11}{}\n", key, text.starts_with(said) ? text.substr(said.size()) : text);
+}
+
 /// Cut to `width` with a dot at the end that says so.
 std::string Cut(const std::string& text, size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 2) + "..";
@@ -149,16 +169,15 @@ std::string RunDetail(const Json& run) {
     }
   }
   for (const Json& worker : Workers(run)) {
-    out +=
-        fmt::format("rank {:<5} {:<10} step {:.0f}/{:.0f}  loss {:.3f}  {:.0f} samples/s\n",
-                    Text(worker, "rank"),
-                    worker.contains("goodbye") && worker["goodbye"] != "" ? Text(worker, "goodbye")
-                                                                          : Text(worker, "phase"),
-                    Number(worker, "step"),
-                    Number(worker, "total_steps"),
-                    Number(worker, "loss"),
-                    Number(worker, "samples_per_s"));
+    out += fmt::format("rank {:<5} {:<10} step {:.0f}/{:.0f}  loss {:.3f}  {:.0f} samples/s\n",
+                       Text(worker, "rank"),
+                       PhaseText(worker),
+                       Number(worker, "step"),
+                       Number(worker, "total_steps"),
+                       Number(worker, "loss"),
+                       Number(worker, "samples_per_s"));
   }
+  out += WatchText(run, "hang") + WatchText(run, "stragglers");
   out.pop_back();
   return out;
 }
@@ -190,6 +209,14 @@ std::string FailuresText(const Json& run) {
     parts.push_back(FailureText(failure));
   }
   return Join(parts, "\n");
+}
+
+std::string StacksText(const Json& ranks) {
+  std::vector<std::string> parts;
+  for (const Json& one : ranks) {
+    parts.emplace_back(Trim(one.value("text", "")));
+  }
+  return parts.empty() ? "no rank answered" : Join(parts, "\n\n");
 }
 
 }  // namespace lr

@@ -19,4 +19,7 @@ std::string StatusLine(const Json& run);
 /// The failures of a run, oldest first: who, where, when, how and why, with its last lines.
 std::string FailuresText(const Json& run);
 
+/// Stacks of ranks, one after the other.
+std::string StacksText(const Json& ranks);
+
 }  // namespace lr

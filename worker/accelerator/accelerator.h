@@ -167,6 +167,9 @@ class Accelerator {
   /// Collective barrier.
   Status wait_for_everyone() { return groups_->control().Barrier(); }
 
+  /// How many collectives this rank has entered, by group; any thread.
+  std::vector<worker::GroupSequence> collectives_entered() const { return groups_->Sequences(); }
+
   /// Agreement, broadcast and gather of small host values.
   worker::Communicator& control() { return groups_->control(); }
 

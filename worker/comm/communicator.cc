@@ -37,6 +37,10 @@ Communicator::Communicator(c10::intrusive_ptr<c10d::Backend> backend, int rank, 
 
 Communicator::~Communicator() = default;
 
+int64_t Communicator::entered() const {
+  return backend_ ? static_cast<int64_t>(backend_->getSequenceNumberForGroup()) : 0;
+}
+
 Status Communicator::Run(const char* what, const std::function<void()>& collective) {
   if (size_ == 1) {
     return {};

@@ -48,6 +48,9 @@ class Communicator {
 
   int size() const { return size_; }
 
+  /// Collectives entered so far; any thread. 0 with one process.
+  int64_t entered() const;
+
   Status Barrier();
 
   /// In place; `values` is a contiguous float32 host tensor of the same length on all ranks.

@@ -157,6 +157,20 @@ Result<std::unique_ptr<ProcessGroups>> ProcessGroups::Create(const WorkerEnviron
   return groups;
 }
 
+std::vector<GroupSequence> ProcessGroups::Sequences() const {
+  std::vector<GroupSequence> sequences;
+  for (const GroupPtr& group : {shards_.world, shards_.gather, shards_.reduce, shards_.replicate}) {
+    if (group) {
+      sequences.push_back(
+          {group->getGroupName(), static_cast<int64_t>(group->getSequenceNumberForGroup())});
+    }
+  }
+  if (control_->size() > 1) {
+    sequences.push_back({"control", control_->entered()});
+  }
+  return sequences;
+}
+
 ProcessGroups::~ProcessGroups() {
   control_.reset();
   shards_ = {};

@@ -6,7 +6,10 @@
 /// destroyed last.
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -25,6 +28,12 @@ struct ProcessGroupOptions {
   int shard_size = 1;  ///< ranks that share one copy; divides the world, neighbours in rank
 };
 
+/// How many collectives this rank has entered in one group.
+struct GroupSequence {
+  std::string group;  ///< the same name on all members, and on nobody else
+  int64_t entered = 0;
+};
+
 class ProcessGroups {
  public:
   /// Meets the other ranks at MASTER_ADDR:MASTER_PORT (rank 0 serves the store unless the agent
@@ -41,6 +50,10 @@ class ProcessGroups {
   const GroupPtr& data() const { return shards_.world; }
 
   const ShardGroups& shards() const { return shards_; }
+
+  /// Any thread, also while the step thread is inside a collective: the backends' counters are read
+  /// as they are, which may be a moment old.
+  std::vector<GroupSequence> Sequences() const;
 
  private:
   ProcessGroups() = default;

@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 
@@ -41,6 +43,7 @@ class ControlInbox {
 /// any thread starts; `inbox` must live for the whole process. SIGHUP keeps its default action.
 void InstallSignalHandlers(ControlInbox& inbox);
 
+/// In the order of worker.proto.
 enum class Phase {
   kInit,
   kData,
@@ -60,6 +63,19 @@ struct StepReport {
   double samples_per_s = 0.0;
 };
 
+/// Where this rank stands in the sequence of one group's collectives; what is compared to find the
+/// ranks that did not come (S-22).
+struct CollectivePosition {
+  std::string group;           ///< the same on all its members
+  int64_t entered = 0;         ///< number of the newest one entered, from 1
+  std::string operation = {};  ///< of that one, as far as known
+  int64_t bytes = 0;
+};
+
+/// Called on the link thread, once a second at most, while the step thread may be inside a
+/// collective.
+using CollectiveProbe = std::function<std::vector<CollectivePosition>()>;
+
 /// Everything the worker tells its launcher. All calls return at once and never fail: without a
 /// socket, or after the stream is lost, they do nothing. Called by the step thread; one own thread
 /// ("link") does the sending.
@@ -74,8 +90,15 @@ class ControlLink {
 
   virtual ~ControlLink() = default;
 
+  /// A phase begins; said again inside a long one, it is a sign of progress (an evaluation says it
+  /// for every batch). A rank that stands still in one for too long is taken to hang.
   virtual void SetPhase(Phase phase) = 0;
-  virtual void ReportStep(const StepReport& report) = 0;  ///< coalesced to at most one per second
+
+  /// The step is over; the rank is idle until it enters the next phase. Coalesced to at most one
+  /// message per second.
+  virtual void ReportStep(const StepReport& report) = 0;
+
+  virtual void ObserveCollectives(CollectiveProbe probe) = 0;
   virtual void ReportCheckpoint(int64_t step,
                                 const std::string& directory,
                                 const Status& outcome) = 0;

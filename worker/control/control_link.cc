@@ -1,6 +1,7 @@
 // The stream to the launcher (worker.proto), on its own thread. Everything the step thread hands
 // over is kept as "the newest", so a slow or absent launcher costs nothing; a broken stream is
-// opened again with back-off for as long as the process lives.
+// opened again with back-off for as long as the process lives. Requests for stacks are answered
+// here, whatever the step thread does.
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -18,6 +19,8 @@
 #include "common/base/blocked_signals.h"
 #include "common/rpc/transport.h"
 #include "worker/control/control.h"
+#include "worker/control/phase_board.h"
+#include "worker/control/stack_dump.h"
 
 namespace lr::worker {
 
@@ -31,6 +34,8 @@ constexpr auto kLongestBackOff = std::chrono::seconds(5);
 constexpr auto kGoodbyeLimit = std::chrono::seconds(1);
 constexpr size_t kMostEvents = 1000;
 constexpr size_t kLongestText = 16 << 10;  // the launcher takes messages of 64 KiB
+constexpr size_t kLongestStacks = 48 << 10;
+constexpr size_t kMostGroups = 64;
 constexpr int kLargestReply = 64 << 10;
 
 /// Without a launcher that listens: nothing to tell anybody.
@@ -40,6 +45,8 @@ class NoLink final : public ControlLink {
 
   void ReportStep(const StepReport& /*report*/) override {}
 
+  void ObserveCollectives(CollectiveProbe /*probe*/) override {}
+
   void ReportCheckpoint(int64_t /*step*/,
                         const std::string& /*directory*/,
                         const Status& /*outcome*/) override {}
@@ -48,6 +55,46 @@ class NoLink final : public ControlLink {
 
   void Goodbye(const std::string& /*outcome*/) override {}
 };
+
+PhaseBoard::Instant Now() {
+  return steady_clock::now().time_since_epoch();
+}
+
+int64_t Micros(PhaseBoard::Instant span) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(span).count();
+}
+
+int64_t Millis(PhaseBoard::Instant span) {
+  return std::chrono::duration_cast<milliseconds>(span).count();
+}
+
+v1::StepReport ToWire(const PhaseBoard::Reading& reading,
+                      const std::vector<CollectivePosition>& collectives) {
+  v1::StepReport report;
+  report.set_step(reading.step.step);
+  report.set_total_steps(reading.step.total_steps);
+  report.set_loss(reading.step.loss);
+  report.set_samples_per_s(reading.step.samples_per_s);
+  report.set_phase(static_cast<v1::WorkerPhase>(reading.phase));
+  report.set_ticks(reading.ticks);
+  report.set_phase_ms(Millis(reading.in_phase));
+  report.set_steps_done(reading.steps_done);
+  report.set_steps_timed(reading.steps_timed);
+  report.set_step_median_us(Micros(reading.step_median));
+  report.set_step_longest_us(Micros(reading.step_longest));
+  report.set_last_save_ms(Millis(reading.last_save));
+  for (const PhaseBoard::Instant total : reading.phase_total) {
+    report.add_phase_total_us(Micros(total));
+  }
+  for (size_t i = 0; i < std::min(collectives.size(), kMostGroups); ++i) {
+    v1::CollectiveState& state = *report.add_collectives();
+    state.set_group(collectives[i].group);
+    state.set_entered(collectives[i].entered);
+    state.set_operation(collectives[i].operation);
+    state.set_bytes(collectives[i].bytes);
+  }
+  return report;
+}
 
 ControlWord WordOf(v1::ControlKind kind) {
   switch (kind) {
@@ -65,7 +112,8 @@ ControlWord WordOf(v1::ControlKind kind) {
 class StreamLink final : public ControlLink {
  public:
   StreamLink(std::string socket_path, v1::WorkerHello hello, ControlInbox& inbox)
-      : socket_path_(std::move(socket_path)), inbox_(inbox) {
+      : socket_path_(std::move(socket_path)), inbox_(inbox), board_(Now()) {
+    InstallStackHandler();
     *hello_.mutable_hello() = std::move(hello);
     const BlockedSignals blocked;  // they belong to the step thread
     thread_ = std::thread([this] { Run(); });
@@ -84,17 +132,13 @@ class StreamLink final : public ControlLink {
     thread_.join();
   }
 
-  void SetPhase(Phase phase) override {
-    const std::lock_guard lock(mutex_);
-    report_.set_phase(static_cast<v1::WorkerPhase>(phase));
-  }
+  void SetPhase(Phase phase) override { board_.Enter(phase, Now()); }
 
-  void ReportStep(const StepReport& report) override {
+  void ReportStep(const StepReport& report) override { board_.Finish(report, Now()); }
+
+  void ObserveCollectives(CollectiveProbe probe) override {
     const std::lock_guard lock(mutex_);
-    report_.set_step(report.step);
-    report_.set_total_steps(report.total_steps);
-    report_.set_loss(report.loss);
-    report_.set_samples_per_s(report.samples_per_s);
+    probe_ = std::move(probe);
   }
 
   void ReportCheckpoint(int64_t step,
@@ -188,6 +232,11 @@ class StreamLink final : public ControlLink {
     while (stream.Read(&message)) {
       if (message.has_word()) {
         inbox_.Raise(WordOf(message.word().kind()));
+      } else if (message.has_dump()) {
+        v1::WorkerMessage answer;
+        answer.mutable_stacks()->set_id(message.dump().id());
+        answer.mutable_stacks()->set_text(DumpStacks().substr(0, kLongestStacks));
+        Enqueue(std::move(answer));
       }
     }
     {
@@ -208,7 +257,8 @@ class StreamLink final : public ControlLink {
       if (is_event) {
         message = events_.front();
       } else if (steady_clock::now() >= next_report) {
-        *message.mutable_step() = report_;
+        *message.mutable_step() =
+            ToWire(board_.Read(Now()), probe_ ? probe_() : std::vector<CollectivePosition>());
         next_report = steady_clock::now() + kReportEvery;
       } else {
         changed_.wait_until(
@@ -230,10 +280,11 @@ class StreamLink final : public ControlLink {
   const std::string socket_path_;
   ControlInbox& inbox_;
   v1::WorkerMessage hello_;
+  PhaseBoard board_;
 
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  v1::StepReport report_;
+  CollectiveProbe probe_;
   std::deque<v1::WorkerMessage> events_;
   grpc::ClientContext* context_ = nullptr;
   bool broken_ = false;   ///< the present stream has ended

@@ -158,6 +158,7 @@ Status TrainingRun::EvaluateHeldOut() {
     if (!loaded) {
       break;
     }
+    link_->SetPhase(Phase::kEval);  // once more for every batch: a sign of progress
     PrepareBatch(loaded->batch, config_.rename_map);
     LR_TRY(preprocessor_->Apply(loaded->batch).WithContext("held-out loss at step {}", step_));
     LR_ASSIGN(const double loss, EvaluationLoss(*model_, loaded->batch));

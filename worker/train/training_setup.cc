@@ -92,6 +92,13 @@ Status TrainingRun::AgreeOnOutputDirectory() {
                              environment_.rank,
                              fs::absolute(config_.output_dir).string(),
                              inbox_);
+  link_->ObserveCollectives([accelerator = accelerator_.get()] {  // outlives the link
+    std::vector<CollectivePosition> positions;
+    for (const GroupSequence& one : accelerator->collectives_entered()) {
+      positions.push_back({.group = one.group, .entered = one.entered});
+    }
+    return positions;
+  });
   link_->SetPhase(Phase::kInit);
   if (!is_main()) {
     return {};

@@ -86,6 +86,32 @@ TEST(LaunchPlannerTest, RestartsAreCountedApartFromNodeLosses) {
   EXPECT_THAT(PlanOf({"--max-restarts=-1"}), StatusIs(kInvalid, HasSubstr("--max-restarts=-1")));
 }
 
+TEST(LaunchPlannerTest, HangLimitsAreThoseOfTheSpecificationUnlessGiven) {
+  const auto plain = PlanOf({});
+  ASSERT_THAT(plain, IsOk());
+  EXPECT_TRUE(plain->policy.hang.on);
+  EXPECT_EQ(plain->policy.hang.shortest, 120s);
+  EXPECT_EQ(plain->policy.hang.first_step, 3600s);
+  EXPECT_EQ(plain->policy.hang.checkpoint, 1800s);
+  EXPECT_EQ(plain->policy.hang.action, HangAction::kAuto);
+  const auto given = PlanOf({"--hang-timeout=600",
+                             "--hang_first_step=7200",
+                             "--hang-checkpoint=3",
+                             "--hang-action=restart"});
+  ASSERT_THAT(given, IsOk());
+  EXPECT_EQ(given->policy.hang.shortest, 600s);
+  EXPECT_EQ(given->policy.hang.first_step, 7200s);
+  EXPECT_EQ(given->policy.hang.checkpoint, 3s);
+  EXPECT_EQ(given->policy.hang.action, HangAction::kRestart);
+  EXPECT_FALSE(PlanOf({"--hang-timeout=off"})->policy.hang.on);
+  EXPECT_THAT(PlanOf({"--hang-timeout=2.9"}),
+              StatusIs(kInvalid, HasSubstr("too short: progress is looked at once a second")));
+  EXPECT_THAT(PlanOf({"--hang-first-step=off"}),
+              StatusIs(kInvalid, HasSubstr("--hang-first-step")));
+  EXPECT_THAT(PlanOf({"--hang-action=pray"}),
+              StatusIs(kInvalid, HasSubstr("auto, report, restart")));
+}
+
 TEST(LaunchPlannerTest, RangesGrowAndFixedSizesHaveSpares) {
   const auto plan = PlanOf({"--nnodes=2:4",
                             "--rdzv-backend=c10d",

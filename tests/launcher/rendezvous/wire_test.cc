@@ -66,6 +66,22 @@ void ExpectRoundTrip(const Message& message) {
   EXPECT_EQ(ToWire(*back).SerializeAsString(), bytes);
 }
 
+WorkerBoard FullBoard() {
+  return {.rank = 13,
+          .phase = WorkerPhase::kReduce,
+          .in_phase = std::chrono::milliseconds(1234),
+          .step = 41'233,
+          .ticks = 99'999,
+          .steps_done = 233,
+          .steps_timed = 228,
+          .step_median = std::chrono::microseconds(51'001),
+          .step_longest = std::chrono::microseconds(80'002),
+          .last_save = std::chrono::milliseconds(12'000),
+          .phase_total = {std::chrono::microseconds(1), std::chrono::microseconds(2)},
+          .collectives = {{"data", 7, "all-reduce", 4096}, {"shard \xff", 0, "", 0}},
+          .left = true};
+}
+
 std::vector<NodeMessage> NodeMessages() {
   return {Hello{FullIdentity(), 3, "", false},
           Reserved{7, "10.0.0.4", 29501, "busy"},
@@ -76,7 +92,10 @@ std::vector<NodeMessage> NodeMessages() {
           Stopped{7},
           StopRequest{{StopReason::kCancelled, "enough", 2}},
           ControlAsk{{ControlRequest::Kind::kStop, "r-1"}},
-          Bye{"SIGINT"}};
+          Bye{"SIGINT"},
+          Boards{7, {FullBoard(), {.rank = 1}}},
+          Stacks{7, "hang-7-1", {{3, "thread \xff"}, {4, ""}}, true},
+          ControlAsk{{ControlRequest::Kind::kStacks, "r-2", 5}}};
 }
 
 std::vector<HostMessage> HostMessages() {
@@ -101,7 +120,14 @@ std::vector<HostMessage> HostMessages() {
           Control{{ControlRequest::Kind::kCheckpointAndStop, "r"}},
           BeatEcho{1, 2},
           Reforming{7, outcome},
-          Closed{outcome}};
+          Closed{outcome},
+          Watched{7,
+                  {.kind = WatchReport::Kind::kStragglers,
+                   .id = "hang-7-1",
+                   .text = "rank 2 is absent",
+                   .ranks = {2, 5},
+                   .stacks = {{2, "thread"}, {5, ""}}}},
+          Stop{7, {StopReason::kHang, "hang", 15}}};
 }
 
 TEST(WireTest, EveryMessageSurvivesTheWayThereAndBack) {
@@ -151,6 +177,19 @@ TEST(WireTest, TheLargestRunFitsIntoAMessage) {
   const v1::HostMessage wire = ToWire(HostMessage(Assign{assignment}));
   EXPECT_LT(wire.ByteSizeLong(), kLargestHostMessage);
   EXPECT_THAT(FromWire(wire), IsOk());
+}
+
+TEST(WireTest, ALongStackIsCutAndFitsIntoAMessage) {
+  const Stacks stacks{1, "id", {{0, std::string(1 << 20, 'x')}}, false};
+  const v1::NodeMessage wire = ToWire(NodeMessage(stacks));
+  EXPECT_LT(wire.ByteSizeLong(), kLargestNodeMessage);
+  Boards boards{1, {}};
+  WorkerBoard board = FullBoard();
+  board.collectives.assign(500, board.collectives.front());
+  boards.boards.assign(kMostBoards, board);
+  const v1::NodeMessage full = ToWire(NodeMessage(boards));
+  EXPECT_LT(full.ByteSizeLong(), kLargestNodeMessage);
+  EXPECT_THAT(FromWire(full), IsOk());
 }
 
 struct BadNode {
@@ -209,6 +248,50 @@ TEST(WireTest, ValuesOutOfRangeAreRefusedByName) {
        7,
        [](auto& m) { m.mutable_request()->set_kind(static_cast<v1::RequestKind>(9)); },
        "kind of request is 9"},
+      {"phase",
+       10,
+       [](auto& m) { m.mutable_boards()->mutable_boards(0)->set_phase(9); },
+       "phase is 9"},
+      {"board's rank",
+       10,
+       [](auto& m) { m.mutable_boards()->mutable_boards(1)->set_rank(-1); },
+       "rank is -1"},
+      {"span",
+       10,
+       [](auto& m) { m.mutable_boards()->mutable_boards(0)->set_step_longest_us(INT64_MAX); },
+       "longest step is 9"},
+      {"phase time",
+       10,
+       [](auto& m) { m.mutable_boards()->mutable_boards(0)->set_phase_total_us(0, -1); },
+       "time in a phase is -1"},
+      {"boards",
+       10,
+       [](auto& m) {
+         for (int i = 0; i < kMostBoards; ++i) {
+           m.mutable_boards()->add_boards();
+         }
+       },
+       "boards is 34"},
+      {"groups",
+       10,
+       [](auto& m) {
+         for (int i = 0; i < kMostGroups; ++i) {
+           m.mutable_boards()->mutable_boards(0)->add_collectives();
+         }
+       },
+       "groups is 18"},
+      {"stacks",
+       11,
+       [](auto& m) {
+         for (int i = 0; i < kMostStacks; ++i) {
+           m.mutable_stacks()->add_ranks();
+         }
+       },
+       "stacks is 66"},
+      {"rank of a stack",
+       11,
+       [](auto& m) { m.mutable_stacks()->mutable_ranks(0)->set_rank(kMaxRanks); },
+       "rank is 131072"},
   };
   for (const BadNode& bad : cases) {
     SCOPED_TRACE(bad.name);

@@ -54,6 +54,31 @@ TEST(RunTablesTest, RunsAreOneLineEachWithin80Columns) {
   EXPECT_THAT(RunsTable(Json::array()), HasSubstr("no run of yours"));
 }
 
+TEST(RunTablesTest, DetailTellsHowLongAPhaseLastsAndWhatTheHostSaid) {
+  Json run = SomeRun();
+  Json slow = Trainer(1, 1.0);
+  slow["phase"] = "backward";
+  slow["phase_s"] = 130.4;
+  Json quick = Trainer(0, 1.0);
+  quick["phase_s"] = 0.4;
+  run["workers"] = Json::array({quick, slow});
+  run["hang"] = {{"text", "hang: no progress of ranks 0-1\n  rank 1: step 11"}};
+  run["stragglers"] = {{"text", "1 of 2 ranks below 0.75"}};
+  const std::string text = RunDetail(run);
+  EXPECT_THAT(text, HasSubstr("rank 0     training   step 10/100"));
+  EXPECT_THAT(text, HasSubstr("rank 1     backward for 130 s step 11/100"));
+  EXPECT_THAT(text, HasSubstr("hang       no progress of ranks 0-1\n  rank 1: step 11\n"));
+  EXPECT_THAT(text, EndsWith("stragglers 1 of 2 ranks below 0.75"));
+  run["hang"] = run["stragglers"] = nullptr;
+  EXPECT_THAT(RunDetail(run), Not(HasSubstr("hang")));
+}
+
+TEST(RunTablesTest, StacksComeOneAfterTheOther) {
+  EXPECT_EQ(StacksText({{{"rank", 0}, {"text", "rank 0\n"}}, {{"rank", 1}, {"text", "rank 1\n"}}}),
+            "rank 0\n\nrank 1");
+  EXPECT_EQ(StacksText(Json::array()), "no rank answered");
+}
+
 TEST(RunTablesTest, DetailTellsNodesRanksAndReason) {
   Json run = SomeRun();
   run["reason"] = "rank 1 failed";

@@ -7,6 +7,7 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <fmt/format.h>
 
 #include "launcher/native/worker_service.h"
 #include "tests/support/status_matchers.h"
@@ -29,7 +30,15 @@ class Launcher {
     thread_ = std::thread([this] { loop_.run(); });
     OnLoop([&] {
       auto service = WorkerService::Start(
-          loop_, socket, {.progress = [this](const WorkerProgress& now) { Note(now); }});
+          loop_,
+          socket,
+          {.progress = [this](const WorkerProgress& now) { Note(now); },
+           .stacks =
+               [this](int rank, const std::string& id, const std::string& text) {
+                 const std::lock_guard lock(mutex_);
+                 stacks_ += fmt::format("{} {}: {}", rank, id, text);
+                 changed_.notify_all();
+               }});
       ASSERT_THAT(service, testing::IsOk());
       service_ = std::move(service).value();
     });
@@ -68,6 +77,13 @@ class Launcher {
     return found_;
   }
 
+  std::string WaitForStacks() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(
+        changed_.wait_for(lock, std::chrono::seconds(20), [&] { return !stacks_.empty(); }));
+    return stacks_;
+  }
+
  private:
   void Note(const WorkerProgress& now) {
     const std::lock_guard lock(mutex_);
@@ -83,6 +99,7 @@ class Launcher {
   std::condition_variable changed_;
   std::vector<WorkerProgress> history_;
   WorkerProgress found_;
+  std::string stacks_;
 };
 
 class ControlLinkTest : public ::testing::Test {
@@ -117,7 +134,9 @@ TEST_F(ControlLinkTest, HelloStepsCheckpointsAndGoodbyeArrive) {
   EXPECT_EQ(step.rank, 3);
   EXPECT_EQ(step.pid, getpid());
   EXPECT_EQ(step.output_dir, "/runs/a");
-  EXPECT_EQ(step.phase, "forward");
+  EXPECT_EQ(step.phase, launcher::WorkerPhase::kIdle);  // the step is over
+  EXPECT_EQ(step.steps_done, 1);
+  EXPECT_EQ(step.ticks, 2);
   EXPECT_EQ(step.total_steps, 10);
   link->ReportCheckpoint(7, "/runs/a/checkpoints/000007", {});
   EXPECT_EQ(launcher.Wait([](const auto& now) { return now.checkpoint_step == 7; }).checkpoint_dir,
@@ -128,6 +147,45 @@ TEST_F(ControlLinkTest, HelloStepsCheckpointsAndGoodbyeArrive) {
       "disk full");
   link->Goodbye("done");
   EXPECT_EQ(launcher.Wait([](const auto& now) { return !now.goodbye.empty(); }).goodbye, "done");
+}
+
+TEST_F(ControlLinkTest, PhaseTimesAndCollectivesArriveWhileTheStepThreadStandsStill) {
+  Launcher launcher(socket());
+  ControlInbox inbox;
+  const auto link = ControlLink::Start(socket(), 0, "", inbox);
+  std::atomic<int64_t> entered{41};
+  link->ObserveCollectives([&] {
+    return std::vector<worker::CollectivePosition>{
+        {.group = "data", .entered = entered.load(), .operation = "all-reduce", .bytes = 4096}};
+  });
+  link->SetPhase(worker::Phase::kBackward);
+  launcher.Wait([](const auto& now) {
+    return now.phase == launcher::WorkerPhase::kBackward && !now.collectives.empty();
+  });
+  entered = 42;  // from here on only the link's thread speaks
+  const WorkerProgress now = launcher.Wait([](const auto& one) {
+    return one.in_phase.count() > 0 && one.ticks == 1 && !one.collectives.empty() &&
+           one.collectives[0].entered == 42;
+  });
+  EXPECT_EQ(now.collectives[0].operation, "all-reduce");
+  EXPECT_EQ(now.collectives[0].bytes, 4096);
+  EXPECT_EQ(now.phase_total.size(), static_cast<size_t>(launcher::kWorkerPhases));
+}
+
+TEST_F(ControlLinkTest, StacksAreAnsweredWhateverTheStepThreadDoes) {
+  Launcher launcher(socket());
+  ControlInbox inbox;
+  const auto link_0 = ControlLink::Start(socket(), 0, "", inbox);
+  const auto link_1 = ControlLink::Start(socket(), 1, "", inbox);
+  launcher.Wait([](const auto& now) { return now.rank == 0; });
+  launcher.Wait([](const auto& now) { return now.rank == 1; });
+  launcher.OnLoop([&] {
+    EXPECT_EQ(launcher.service().AskStacks("other", 7), std::set<int>());
+    EXPECT_EQ(launcher.service().AskStacks("mine", 1), std::set<int>{1});
+  });
+  const std::string stacks = launcher.WaitForStacks();
+  EXPECT_EQ(stacks.substr(0, 16), "1 mine: thread c");  // control_link_te…, the main thread
+  launcher.OnLoop([&] { EXPECT_EQ(launcher.service().AskStacks("all", std::nullopt).size(), 2U); });
 }
 
 TEST_F(ControlLinkTest, AWordReachesEveryAttachedWorker) {
