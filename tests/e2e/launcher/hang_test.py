@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -150,7 +151,8 @@ class Asked(HangTest):
     def test_stacks_of_a_worker_that_is_frozen(self):
         run = self.train(nproc=2)
         self.assertTrue(wait_until(lambda: self.events("started")))
-        self.assertTrue(wait_until(lambda: len(self.workers()) == 2))
+        self.assertTrue(wait_until(lambda: "run_id" in self.record()))
+        self.assertTrue(wait_until(lambda: re.search(r"(?m)^rank 1 .* step [1-9]", self.ctl("status", self.record()["run_id"])[0])))
         os.kill(self.workers()[1], signal.SIGSTOP)
         out, _ = self.ctl("stacks", "--rank", 1)
         self.assertIn("did not answer within 10 s", out)

@@ -99,6 +99,8 @@ class Node {
 
   void On(const Reforming& /*reforming*/) {}
 
+  void On(const Watched& /*watched*/) {}
+
   void On(const Closed& message) { closed = message.outcome; }
 
   std::unique_ptr<HostLink> link_;
