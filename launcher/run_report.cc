@@ -90,6 +90,9 @@ void RunReport::Started(const Assignment& assignment, const std::string& log_dir
         {{"world_size", assignment.world_size},
          {"epoch", assignment.epoch},
          {"attempt", assignment.attempt}});
+  if (record_) {
+    record_->Flush();  // whoever sees a worker finds its run
+  }
 }
 
 void RunReport::SetLogs(const Assignment& assignment, const std::string& log_directory) {

@@ -84,13 +84,16 @@ int WriteAll(int fd, std::string_view bytes) {
   return 0;
 }
 
-Status WriteSibling(const std::string& sibling, std::string_view bytes, mode_t mode) {
+Status WriteSibling(const std::string& sibling,
+                    std::string_view bytes,
+                    mode_t mode,
+                    Durability durability) {
   Descriptor file(open(sibling.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (file.get() < 0) {
     return Failed("create", sibling, errno);
   }
   int error = WriteAll(file.get(), bytes);
-  if (error == 0 && fsync(file.get()) != 0) {
+  if (error == 0 && durability == Durability::kFlushed && fsync(file.get()) != 0) {
     error = errno;
   }
   const int closed = file.Close();
@@ -137,10 +140,13 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
   }
 }
 
-Status WriteFileAtomic(const std::string& path, std::string_view bytes, mode_t mode) {
+Status WriteFileAtomic(const std::string& path,
+                       std::string_view bytes,
+                       mode_t mode,
+                       Durability durability) {
   std::random_device random;
   const std::string sibling = fmt::format("{}.tmp-{}-{:08x}", path, getpid(), random());
-  Status status = WriteSibling(sibling, bytes, mode);
+  Status status = WriteSibling(sibling, bytes, mode, durability);
   if (status.ok() && rename(sibling.c_str(), path.c_str()) != 0) {
     status = Failed("replace", path, errno);
   }
@@ -148,7 +154,7 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes, mode_t m
     unlink(sibling.c_str());
     return status;
   }
-  return FsyncDirectory(Parent(path));
+  return durability == Durability::kFlushed ? FsyncDirectory(Parent(path)) : Status();
 }
 
 Status FsyncDirectory(const std::string& directory) {

@@ -117,7 +117,8 @@ class FileRecord final : public RunRecord {
       WriteEvents(events);
     }
     if (!options_.directory.empty() && record != last_record_) {
-      Warn(WriteFileAtomic(options_.directory + "/run.json", record + "\n", 0644));
+      Warn(WriteFileAtomic(
+          options_.directory + "/run.json", record + "\n", 0644, Durability::kQuick));
       last_record_ = record;
     }
   }
@@ -130,7 +131,7 @@ class FileRecord final : public RunRecord {
       const std::filesystem::path path = std::filesystem::path(options_.directory) / name;
       std::error_code error;  // told by the write
       std::filesystem::create_directories(path.parent_path(), error);
-      Warn(WriteFileAtomic(path.string(), text, 0644));
+      Warn(WriteFileAtomic(path.string(), text, 0644, Durability::kQuick));
     }
   }
 

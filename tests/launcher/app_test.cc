@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <boost/asio/steady_timer.hpp>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +29,8 @@ using ::testing::Not;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr const char* kNodeId = "00aa11bb22cc33dd44ee55ff66778899";
+/// Its own per process: what it marks is swept.
+const std::string kNodeId = fmt::format("00aa11bb{:08x}ee55ff6677889900", getpid());
 
 /// Records what reaches the native workers; pretends that `attached` of them listen.
 class FakeWorkerService : public WorkerService {
@@ -85,7 +87,7 @@ class AppTest : public ::testing::Test {
     plan_.program.given = "script.sh";
     plan_.program.executable = "/bin/sh";
     plan_.program.argv = {"sh", "-c", script};
-    auto sweeper = Sweeper::Start(std::string("LR_NODE_ID=") + kNodeId);
+    auto sweeper = Sweeper::Start("LR_NODE_ID=" + kNodeId);
     EXPECT_THAT(sweeper, ::lr::testing::IsOk());
     int code = -1;
     {
@@ -203,7 +205,12 @@ TEST_F(AppTest, FailureStopsTheOthersAndKeepsTheCode) {
 
 TEST_F(AppTest, EveryAttemptHasItsOwnDirectoryAndCount) {
   script_.restarts = 2;
+  // Nobody fails before both have spoken: the first failure stops the other.
   EXPECT_EQ(Run("echo attempt $TORCHELASTIC_RESTART_COUNT epoch $LR_EPOCH in $LR_ATTEMPT_DIR; "
+                "said=" +
+                folder_ +
+                "/said.$LR_EPOCH; touch $said.$RANK; "
+                "until [ -e $said.0 ] && [ -e $said.1 ]; do sleep 0.01; done; "
                 "[ $LR_EPOCH = 3 ] || exit 7; exit 0"),
             0);
   const std::string logs = folder_ + "/logs/app-test_00aa11bb";
@@ -387,7 +394,7 @@ TEST_F(AppTest, UserSignalReachesNativeWorkersThroughTheirStream) {
   });
   EXPECT_EQ(Run(Ready() + "sleep 0.4; [ -n \"$LR_CONTROL_SOCKET\" ] || exit 9"), 0);
   EXPECT_THAT(sent_, ElementsAre("checkpoint", "checkpoint and stop"));
-  EXPECT_THAT(socket_path_, HasSubstr("/w-00aa11bb22cc33dd.sock"));
+  EXPECT_THAT(socket_path_, HasSubstr("/w-" + kNodeId.substr(0, 16) + ".sock"));
 }
 
 TEST_F(AppTest, UserSignalReachesWorkersThatAreNotAttachedAsASignal) {

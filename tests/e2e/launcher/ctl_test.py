@@ -104,7 +104,7 @@ class Ctl(LaunchTest):
         self.wait_ready(1, run)
         watch = self.start_ctl("watch", "--interval", 0.1, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         first = watch.stdout.readline()
-        self.assertRegex(first, r"^\S+ running, 1 rank\n$")
+        self.assertRegex(first, r"^\S+ running, 1 rank\n$", "" if first else watch.stderr.read())
         self.end(run, 7)
         out, err = watch.communicate(timeout=TIMEOUT_S)
         self.assertEqual((watch.returncode, err), (7, ""))

@@ -11,7 +11,11 @@ class Restarts(LaunchTest):
         return next((self.folder / "logs").glob("*/run.json")).parent
 
     def test_a_run_that_fails_once_succeeds_at_the_second_attempt(self):
-        script = 'echo "attempt $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS port $MASTER_PORT"; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || [ $RANK = 0 ] || exit 7; exec sleep 0.3'
+        # The failing rank waits until the other one has spoken: it is stopped at once.
+        script = (f'said={self.folder}/said.$TORCHELASTIC_RESTART_COUNT; '
+                  'echo "attempt $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS port $MASTER_PORT"; touch $said.$RANK; '
+                  'until [ -e $said.0 ] && [ -e $said.1 ]; do sleep 0.01; done; '
+                  '[ $TORCHELASTIC_RESTART_COUNT = 1 ] || [ $RANK = 0 ] || exit 7; exec sleep 0.3')
         out, err = self.shell(script, options=["--max-restarts=2", f"--log-dir={self.folder}/logs"])
         said = [line.split() for line in out.splitlines()]
         self.assertEqual(sorted(word[1] for word in said), ["0", "0", "1", "1"])
