@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "common/contract/checkpoint_scan.h"
 #include "common/io/json.h"
 
 namespace lr::worker {

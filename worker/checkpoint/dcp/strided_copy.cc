@@ -12,7 +12,7 @@ struct Box {
   const std::vector<int64_t>& source_strides;
   const std::vector<int64_t>& target_strides;
   int64_t element_bytes;
-  size_t run_dim;   ///< from here on both sides are contiguous
+  size_t run_dim;  ///< from here on both sides are contiguous
   size_t run_bytes;
 };
 

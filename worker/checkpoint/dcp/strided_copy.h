@@ -1,7 +1,7 @@
 #pragma once
 /// (pure) Copies a box of elements between two layouts of memory: what a stored block is in its
-/// item, and what it is within the whole tensor. Called by DcpDirectory; cannot fail, the caller has
-/// checked that every element of the box lies within both.
+/// item, and what it is within the whole tensor. Called by DcpDirectory; cannot fail, the caller
+/// has checked that every element of the box lies within both.
 
 #include <cstddef>
 #include <cstdint>
