@@ -11,6 +11,7 @@
 
 #include "common/contract/checkpoint_scan.h"
 #include "common/io/atomic_file.h"
+#include "tests/support/dcp_maker.h"
 #include "tests/support/status_matchers.h"
 #include "tools/lr_convert_dcp/inspection.h"
 #include "worker/checkpoint/checkpoint_check.h"
@@ -192,6 +193,53 @@ TEST_F(ConversionTest, DamagedShardsLeaveEverythingAsItWas) {
     std::ofstream(shards_ / chunk.location.file, std::ios::binary) << bytes;
   }
   refused(StatusCode::kDataLoss, "checksum");
+}
+
+TEST_F(ConversionTest, AnUnfinishedSaveIsNamed) {
+  fs::remove(shards_ / ".metadata");
+  EXPECT_THAT(Run(true), StatusIs(StatusCode::kNotFound, HasSubstr("never finished")));
+}
+
+/// What the disk gives back is compared before the file gets its name.
+TEST_F(ConversionTest, AFileThatReadsBackWrongIsNoResult) {
+  for (const bool is_in_header : {true, false}) {
+    ConversionOptions options = Options(true);
+    options.fault = [&](std::string_view point) {
+      for (const auto& entry : fs::directory_iterator(step_ / kPretrainedFolder)) {
+        const std::string path = entry.path().string();
+        if (point == "read back" && path.find(".tmp-") != std::string::npos) {
+          std::string bytes = BytesOf(path);
+          const size_t place = is_in_header ? bytes.find("action_head") : bytes.size() - 1;
+          bytes[place] ^= 1;
+          std::ofstream(path, std::ios::binary) << bytes;
+        }
+      }
+      return Status();
+    };
+    EXPECT_THAT(Convert(LocatePlace(step_).value(), options),
+                StatusIs(StatusCode::kDataLoss,
+                         HasSubstr(is_in_header ? "action_head.bias" : "read back")));
+    EXPECT_FALSE(fs::exists(output_));
+    EXPECT_TRUE(fs::exists(shards_ / ".metadata"));
+    ExpectNoLitter();
+  }
+}
+
+TEST_F(ConversionTest, ValuesBesideTheTensorsKeepTheShards) {
+  fs::remove_all(shards_);
+  testing::DcpMaker maker(shards_);
+  maker.Tensor("model.w", "torch.bfloat16", {2, 2});
+  maker.Block("model.w", 0, {0, 0}, {2, 2}, "aAbBcCdD");
+  maker.Value("model.extra", std::string("state"));
+  maker.Finish();
+  EXPECT_THAT(Run(true),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("model.extra"), HasSubstr("--delete_dcp"))));
+  EXPECT_FALSE(fs::exists(output_));
+  const auto converted = Run(false);
+  ASSERT_THAT(converted, IsOk());
+  EXPECT_THAT(converted->notes, Contains(HasSubstr("model.extra")));
+  EXPECT_THAT(BytesOf(output_), ::testing::EndsWith("aAbBcCdD"));
 }
 
 TEST_F(ConversionTest, AFolderThatCannotBeWrittenIsAnErrorBeforeAnyTensorIsRead) {

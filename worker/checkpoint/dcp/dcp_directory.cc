@@ -67,7 +67,9 @@ uint64_t BytesOfRows(const DcpTensor& tensor, DcpRows rows) {
 
 Result<DcpDirectory> DcpDirectory::Open(const std::filesystem::path& path, DcpChecksums checksums) {
   const auto open = [&]() -> Result<DcpDirectory> {
-    LR_ASSIGN(const PositionedFile file, PositionedFile::Open(path / ".metadata"));
+    LR_ASSIGN(const PositionedFile file,
+              PositionedFile::Open(path / ".metadata")
+                  .WithContext("its save was never finished, or it is none"));
     if (file.size() > kLargestMetadata) {
       return InvalidArgument(".metadata has {} bytes (limit {})", file.size(), kLargestMetadata);
     }
