@@ -195,6 +195,18 @@ TEST_F(ConversionTest, DamagedShardsLeaveEverythingAsItWas) {
   refused(StatusCode::kDataLoss, "checksum");
 }
 
+TEST_F(ConversionTest, AFileThatIsNotWhatTheManifestSaysIsWrittenAnew) {
+  WriteManifest();
+  ASSERT_THAT(Run(), IsOk());
+  std::string bytes = BytesOf(output_);
+  bytes.back() ^= 1;
+  std::ofstream(output_, std::ios::binary) << bytes;
+  const auto again = Run(true);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_FALSE(again->was_there);
+  EXPECT_TRUE(IsLikeLeRobots());
+}
+
 TEST_F(ConversionTest, AnUnfinishedSaveIsNamed) {
   fs::remove(shards_ / ".metadata");
   EXPECT_THAT(Run(true), StatusIs(StatusCode::kNotFound, HasSubstr("never finished")));
@@ -268,12 +280,24 @@ TEST_F(ConversionTest, OneConversionAtATime) {
   EXPECT_THAT(Run(), IsOk());
 }
 
+/// A kill that comes while the shards are being removed.
+void RemoveSomeShard(const fs::path& model) {
+  for (const auto& entry : fs::directory_iterator(model)) {
+    if (entry.path().filename().string().starts_with("pytorch_model_fsdp_0")) {
+      fs::remove(entry.path() / "__0_0.distcp");
+    }
+  }
+}
+
 /// Ends the process at its n-th fault point, in a child; false when it has fewer.
 bool DieAt(const fs::path& step, ConversionOptions options, int point) {
   const pid_t pid = fork();
   if (pid == 0) {
-    options.fault = [left = point](std::string_view) mutable {
+    options.fault = [&step, left = point](std::string_view name) mutable {
       if (left-- == 0) {
+        if (name == "remove shards") {
+          RemoveSomeShard(step / kPretrainedFolder);
+        }
         _exit(9);
       }
       return Status();

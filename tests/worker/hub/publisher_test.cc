@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <vector>
 
@@ -123,7 +125,12 @@ TEST_F(PublisherTest, AStopEndsTheUpload) {
 }
 
 TEST_F(PublisherTest, AChildsOwnChildrenDoNotHoldIt) {
-  EXPECT_THAT(Push("sleep 1000 & exit 0"), IsOk());
+  EXPECT_THAT(Push("sleep 1000 & echo $! > \"$out/pid\"; exit 0"), IsOk());
+  const auto child = static_cast<pid_t>(std::stoi(Read("pid")));
+  const auto fd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+  pollfd ended{fd, POLLIN, 0};
+  EXPECT_TRUE(fd < 0 || poll(&ended, 1, 10'000) == 1) << "nothing of it is left";
+  close(fd);
 }
 
 TEST_F(PublisherTest, NothingIsStartedWithoutWeights) {
