@@ -1,9 +1,9 @@
-"""No program of the control plane loads LibTorch, also not through another library."""
+"""No program of the control plane, nor the converter, loads LibTorch, also not through another library."""
 import pathlib
 import subprocess
 import sys
 
-programs = [p for name in ("lr-launch", "lr-ctl", "lr-launchd") if (p := pathlib.Path(sys.argv[1]) / name).exists()]
+programs = [p for name in ("lr-launch", "lr-ctl", "lr-launchd", "lr-convert-dcp") if (p := pathlib.Path(sys.argv[1]) / name).exists()]
 if not programs:
     sys.exit("no launcher program was built")
 for program in programs:

@@ -21,6 +21,7 @@ ALLOWED = {
     "launcher": ["common", "proto", "launcher"],
     "launcher/plan": ["common/base", "common/contract", "launcher/plan"],
     "worker/control": ["common", "proto", "worker/control"],
+    "worker/hub": ["common", "worker/hub"],
     "worker/nn": ["common", "worker/pickle", "worker/nn", "worker/parallel"],
     "worker/policies": ["common", "worker/nn", "worker/policies", "worker/parallel", "worker/data/batch.h", "worker/data/features.h",
                         "worker/data/normalization_mode.h", "worker/data/windows.h", "worker/optim"],
@@ -33,7 +34,7 @@ ALLOWED = {
 for position, room in enumerate(ENGINE):
     ALLOWED[room] = ["common", "worker/policies/policy_config.h"] + ENGINE[: position + 1]
 # The data room knows a policy's windows and normalisation, both plain structs.
-NO_TORCH = ["common", "launcher", "worker/control", "worker/pickle", "tools/lr_ctl", "proto"]
+NO_TORCH = ["common", "launcher", "worker/control", "worker/pickle", "worker/hub", "tools/lr_ctl", "tools/lr_convert_dcp", "proto"]
 FOREIGN = re.compile(r"^(torch|ATen|c10|c10d|caffe2)/")
 PURE_NEVER = re.compile(r"^(torch/|ATen/|c10/|grpc|boost/asio|filesystem$|fstream$|unistd\.h$|sys/)")
 

@@ -96,10 +96,15 @@ Status DurableFile::Write(std::string_view bytes) {
   return {};
 }
 
-Result<WrittenFile> DurableFile::Finish() {
+Result<WrittenFile> DurableFile::Flush() {
   if (fsync(fd_) != 0) {
     return FileError("flush", path_, errno);
   }
+  return WrittenFile{size_, Hex(crc_)};
+}
+
+Result<WrittenFile> DurableFile::Finish() {
+  LR_ASSIGN(WrittenFile written, Flush());
   if (rename(temporary_.c_str(), path_.c_str()) != 0) {
     return FileError("rename into place", path_, errno);
   }
@@ -107,7 +112,7 @@ Result<WrittenFile> DurableFile::Finish() {
   if (close(fd) != 0) {
     return FileError("close", path_, errno);
   }
-  return WrittenFile{size_, Hex(crc_)};
+  return written;
 }
 
 Result<WrittenFile> WriteDurableFile(const std::filesystem::path& path, std::string_view bytes) {

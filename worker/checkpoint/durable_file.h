@@ -37,6 +37,12 @@ class DurableFile {
   /// Bytes written so far.
   uint64_t size() const { return size_; }
 
+  /// Where the bytes lie until Finish(), to be read back after Flush().
+  const std::filesystem::path& temporary() const { return temporary_; }
+
+  /// Flushes to disk what was written.
+  Result<WrittenFile> Flush();
+
   /// Flushes to disk and renames over the final path. The folder itself is not flushed: the caller
   /// does that once for all its files.
   Result<WrittenFile> Finish();

@@ -1,6 +1,6 @@
 #pragma once
-/// Finds the checkpoint that a user, a launcher or `last` means, and decides whether this build can
-/// resume it (checkpoints.md 3.12, launcher_and_service.md 5.4). Reading only; nothing is modified
+/// Decides whether this build can resume the checkpoint that a user, a launcher or `last` means
+/// (checkpoints.md 3.12, launcher_and_service.md 5.4). Reading only; nothing is modified
 /// or repaired.
 ///
 /// Thread: step thread at start-up, on rank 0; the result is broadcast as a path.
@@ -11,25 +11,11 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/contract/checkpoint_scan.h"
+#include "common/contract/checkpoint_layout.h"
+#include "worker/checkpoint/checkpoint_check.h"
 #include "worker/checkpoint/training_step.h"
 
 namespace lr::worker {
-
-enum class VerifyLevel {
-  kSizes,  ///< the manifest's sizes; without a manifest: required files, JSON and safetensors
-           ///< headers parse
-  kFull    ///< and the checksums
-};
-
-/// The step directory meant by a train_config.json, its pretrained_model folder, a step directory,
-/// `last` (link or one-line text file), a checkpoints folder or an output folder. Paths through
-/// `last` work in both forms.
-Result<std::filesystem::path> LocateCheckpoint(const std::filesystem::path& path);
-
-/// Complete and undamaged, or the reason why not.
-Status VerifyCheckpoint(const std::filesystem::path& step_directory,
-                        VerifyLevel level = VerifyLevel::kSizes);
 
 /// A checkpoint that may be resumed.
 struct ResumeSource {

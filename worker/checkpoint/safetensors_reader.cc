@@ -1,29 +1,17 @@
-#include <algorithm>
 #include <utility>
 
 #include <ATen/Functions.h>
 
 #include "worker/checkpoint/dtype_map.h"
 #include "worker/checkpoint/safetensors.h"
+#include "worker/checkpoint/safetensors_header_file.h"
 
 namespace lr::worker {
-namespace {
-
-Result<SafetensorsHeader> ReadHeader(const PositionedFile& file, const SafetensorsLimits& limits) {
-  std::string prefix(std::min<uint64_t>(8, file.size()), '\0');
-  LR_TRY(file.Read(prefix.data(), prefix.size(), 0));
-  LR_ASSIGN(const uint64_t length, ParseSafetensorsLength(prefix, file.size(), limits));
-  std::string text(length, '\0');
-  LR_TRY(file.Read(text.data(), length, prefix.size()));
-  return ParseSafetensorsHeader(text, file.size(), limits);
-}
-
-}  // namespace
 
 Result<SafetensorsFile> SafetensorsFile::Open(const std::filesystem::path& path,
                                               const SafetensorsLimits& limits) {
   LR_ASSIGN(PositionedFile file, PositionedFile::Open(path));
-  LR_ASSIGN(SafetensorsHeader header, ReadHeader(file, limits).WithContext("'{}'", path.string()));
+  LR_ASSIGN(SafetensorsHeader header, ReadSafetensorsHeader(file, limits));
   return SafetensorsFile(std::move(file), std::move(header));
 }
 

@@ -17,6 +17,7 @@
 
 #include "common/base/status.h"
 #include "common/contract/worker_environment.h"
+#include "common/log/progress_bar.h"
 #include "worker/accelerator/accelerator.h"
 #include "worker/accelerator/device_choice.h"
 #include "worker/checkpoint/resume_source.h"
@@ -30,7 +31,6 @@
 #include "worker/processors/pipeline.h"
 #include "worker/train/checkpointing.h"
 #include "worker/train/metrics.h"
-#include "worker/train/progress_bar.h"
 #include "worker/train/step_agreement.h"
 #include "worker/train/topology.h"
 #include "worker/train/train_command_line.h"

@@ -12,6 +12,7 @@
 #include "tests/worker/checkpoint/checkpoint_test_support.h"
 #include "tests/worker/checkpoint/fake_checkpoint.h"
 #include "worker/checkpoint/dcp/dcp_directory.h"
+#include "worker/checkpoint/dcp/dcp_tensor.h"
 #include "worker/checkpoint/resume_source.h"
 
 namespace lr::worker {
@@ -210,7 +211,7 @@ TEST(CheckpointWriterTest, EveryRankWritesItsShardsAndTheManifestNamesThemAll) {
     EXPECT_EQ(listing->manifest->files.size() + 1, listing->files.size());
     Result<DcpDirectory> shards = DcpDirectory::Open(step / kModelShardsFolder);
     ASSERT_THAT(shards, IsOk());
-    EXPECT_TRUE(at::equal(shards->Read("model.w").value(), at::full({3, 2}, 7.0F)));
+    EXPECT_TRUE(at::equal(ReadDcpTensor(*shards, "model.w").value(), at::full({3, 2}, 7.0F)));
   }
 }
 

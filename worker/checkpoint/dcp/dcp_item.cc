@@ -6,12 +6,14 @@
 #include <fmt/ranges.h>
 
 #include "worker/checkpoint/dcp/archive_index.h"
+#include "worker/checkpoint/durable_file.h"
 
 namespace lr::worker {
 namespace {
 
 constexpr uint64_t kLargestPickle = uint64_t{16} << 20;
 constexpr uint64_t kLargestWord = 16;  // byteorder, version
+constexpr uint64_t kReadAtOnce = uint64_t{4} << 20;
 
 class ItemArchive {
  public:
@@ -31,6 +33,21 @@ class ItemArchive {
     const auto found = std::find_if(
         records_.begin(), records_.end(), [&](const auto& record) { return record.name == name; });
     return found == records_.end() ? nullptr : &*found;
+  }
+
+  const std::vector<ArchiveRecord>& records() const { return records_; }
+
+  /// Of a record's bytes, as they are.
+  Result<uint32_t> Checksum(const ArchiveRecord& record) const {
+    LR_ASSIGN(const uint64_t begin, DataOffset(record));
+    std::string buffer(std::min(record.size, kReadAtOnce), '\0');
+    uint32_t crc = 0;
+    for (uint64_t done = 0; done < record.size; done += kReadAtOnce) {
+      const uint64_t bytes = std::min(record.size - done, kReadAtOnce);
+      LR_TRY(file_->Read(buffer.data(), bytes, begin + done));
+      crc = UpdateCrc32(crc, std::string_view(buffer).substr(0, bytes));
+    }
+    return crc;
   }
 
   /// Where a record's bytes begin, within the file.
@@ -138,6 +155,17 @@ Result<DcpTensorItem> OpenDcpTensorItem(const PositionedFile& file,
   item.crc = data->crc;
   LR_TRY(CheckAgainst(item, chunk, dtype));
   return item;
+}
+
+Status CheckDcpItemChecksums(const PositionedFile& file, const DcpLocation& location) {
+  LR_ASSIGN(const ItemArchive archive, ItemArchive::Open(file, location));
+  for (const ArchiveRecord& record : archive.records()) {
+    LR_ASSIGN(const uint32_t crc, archive.Checksum(record));
+    if (crc != record.crc) {
+      return DataLoss("record '{}' has checksum {:08x}, not {:08x}", record.name, crc, record.crc);
+    }
+  }
+  return {};
 }
 
 Result<DcpValue> ReadDcpValueItem(const PositionedFile& file, const DcpLocation& location) {

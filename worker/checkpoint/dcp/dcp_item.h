@@ -30,6 +30,9 @@ Result<DcpTensorItem> OpenDcpTensorItem(const PositionedFile& file,
                                         const DcpChunk& chunk,
                                         const DcpDtype& dtype);
 
+/// Every record of the item has the checksum that its archive says; kDataLoss names the record.
+Status CheckDcpItemChecksums(const PositionedFile& file, const DcpLocation& location);
+
 Result<DcpValue> ReadDcpValueItem(const PositionedFile& file, const DcpLocation& location);
 
 }  // namespace lr::worker

@@ -126,6 +126,14 @@ Status CheckDcpMetadata(const DcpMetadata& metadata) {
   return {};
 }
 
+std::vector<DcpLocation> DcpLocations(const DcpMetadata& metadata) {
+  std::vector<DcpLocation> locations;
+  for (const auto& [location, key] : Items(metadata)) {
+    locations.push_back(*location);
+  }
+  return locations;
+}
+
 std::vector<std::string> DcpFileNames(const DcpMetadata& metadata) {
   std::set<std::string> names;
   for (const auto& [location, key] : Items(metadata)) {

@@ -59,6 +59,9 @@ Result<int64_t> DcpVolume(const std::vector<int64_t>& sizes);
 /// Errors (kInvalidArgument) name the key.
 Status CheckDcpMetadata(const DcpMetadata& metadata);
 
+/// Every item, by key: tensors' blocks, then values.
+std::vector<DcpLocation> DcpLocations(const DcpMetadata& metadata);
+
 /// The names of all files that hold something.
 std::vector<std::string> DcpFileNames(const DcpMetadata& metadata);
 

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
+#include "worker/checkpoint/dcp/dcp_tensor.h"
 #include "worker/checkpoint/dcp/sharded_rows.h"
 #include "worker/checkpoint/dcp/sharded_state.h"
 
@@ -80,7 +81,7 @@ Result<std::vector<std::string>> LoadModelEntries(DcpDirectory& directory,
   }
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    LR_ASSIGN(const at::Tensor rows, directory.ReadRows(keys[i], RowsOf(parameters[i], place)));
+    LR_ASSIGN(const at::Tensor rows, ReadDcpRows(directory, keys[i], RowsOf(parameters[i], place)));
     parameters[i].shard.detach().copy_(rows);
   }
   std::vector<std::string> notes = directory.notes();

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
+#include "worker/checkpoint/dcp/dcp_tensor.h"
 #include "worker/checkpoint/dcp/sharded_rows.h"
 #include "worker/checkpoint/dcp/sharded_state.h"
 #include "worker/checkpoint/optimizer_groups.h"
@@ -200,7 +201,7 @@ class OptimizerLoader {
         LR_ASSIGN(const DcpValue value, directory_.ReadValue(prefix + option));
         saved[option] = std::visit(ToJson(), value);
       } else if (directory_.metadata().tensors.contains(prefix + option)) {  // lr as a tensor
-        LR_ASSIGN(const at::Tensor value, directory_.Read(prefix + option));
+        LR_ASSIGN(const at::Tensor value, ReadDcpTensor(directory_, prefix + option));
         saved[option] = value.numel() == 1 ? Json(value.item<double>()) : Json();
       }
     }
@@ -232,11 +233,11 @@ class OptimizerLoader {
   Result<at::Tensor> ReadState(const std::string& key, const ShardedParameter& parameter) {
     const at::TensorOptions options = parameter.shard.options().requires_grad(false);
     if (directory_.metadata().tensors.at(key).size.empty() && !parameter.full_shape.empty()) {
-      LR_ASSIGN(const at::Tensor scalar, directory_.Read(key));
+      LR_ASSIGN(const at::Tensor scalar, ReadDcpTensor(directory_, key));
       return scalar.to(options.dtype(at::kFloat));
     }
     LR_TRY(CheckStoredShape(directory_.metadata(), key, parameter, place_));
-    LR_ASSIGN(const at::Tensor rows, directory_.ReadRows(key, RowsOf(parameter, place_)));
+    LR_ASSIGN(const at::Tensor rows, ReadDcpRows(directory_, key, RowsOf(parameter, place_)));
     return at::empty(rows.sizes(), options).copy_(rows);
   }
 

@@ -12,6 +12,7 @@
 #include "tests/worker/checkpoint/dcp/dcp_test_data.h"
 #include "worker/checkpoint/dcp/dcp_metadata_writer.h"
 #include "worker/checkpoint/dcp/dcp_shard_file.h"
+#include "worker/checkpoint/dcp/dcp_tensor.h"
 #include "worker/checkpoint/safetensors.h"
 
 namespace lr::worker {
@@ -49,7 +50,7 @@ class DcpDirectoryTest : public ::testing::Test {
     ASSERT_THAT(expected, IsOk());
     EXPECT_FALSE(directory->metadata().tensors.empty());
     for (const auto& [key, tensor] : directory->metadata().tensors) {
-      const auto ours = directory->Read(key);
+      const auto ours = ReadDcpTensor(*directory, key);
       ASSERT_THAT(ours, IsOk());
       EXPECT_TRUE(Same(*ours, expected->Load(key).value())) << path << " " << key;
     }
@@ -97,15 +98,15 @@ TEST_F(DcpDirectoryTest, AnyRowsEqualTheSameRowsOfTheWhole) {
   ASSERT_THAT(directory, IsOk());
   for (const char* name : {"fc1.weight", "conv.weight", "three_row", "b16.b"}) {
     const std::string key = fmt::format("optimizer.state.{}.exp_avg", name);
-    const at::Tensor whole = directory->Read(key).value();
+    const at::Tensor whole = ReadDcpTensor(*directory, key).value();
     for (int64_t first = 0; first <= whole.size(0); ++first) {
       for (int64_t last = first; last <= whole.size(0); ++last) {
-        const auto rows = directory->ReadRows(key, {first, last - first});
+        const auto rows = ReadDcpRows(*directory, key, {first, last - first});
         ASSERT_THAT(rows, IsOk());
         EXPECT_TRUE(Same(*rows, whole.slice(0, first, last).contiguous())) << key;
       }
     }
-    EXPECT_THAT(directory->ReadRows(key, {0, whole.size(0) + 1}),
+    EXPECT_THAT(ReadDcpRows(*directory, key, {0, whole.size(0) + 1}),
                 StatusIs(StatusCode::kInvalidArgument, HasSubstr("rows [0, ")));
   }
 }
@@ -157,8 +158,9 @@ TEST_F(DcpDirectoryTest, BlocksCutInBothDims) {
   ASSERT_THAT(WriteDurableFile(folder_ / ".metadata", EncodeDcpMetadata(metadata, "id")), IsOk());
   auto directory = DcpDirectory::Open(folder_);
   ASSERT_THAT(directory, IsOk());
-  EXPECT_TRUE(Same(directory->Read("w").value(), whole));
-  EXPECT_TRUE(Same(directory->ReadRows("w", {2, 2}).value(), whole.slice(0, 2, 4).contiguous()));
+  EXPECT_TRUE(Same(ReadDcpTensor(*directory, "w").value(), whole));
+  EXPECT_TRUE(
+      Same(ReadDcpRows(*directory, "w", {2, 2}).value(), whole.slice(0, 2, 4).contiguous()));
 }
 
 struct Damage {
@@ -177,7 +179,7 @@ class DamagedDirectoryTest : public DcpDirectoryTest, public ::testing::WithPara
   Status ReadAll() const {
     LR_ASSIGN(DcpDirectory directory, DcpDirectory::Open(folder_, DcpChecksums::kRefuseMismatch));
     for (const auto& [key, tensor] : directory.metadata().tensors) {
-      LR_TRY(directory.Read(key));
+      LR_TRY(ReadDcpTensor(directory, key));
     }
     for (const auto& [key, location] : directory.metadata().values) {
       LR_TRY(directory.ReadValue(key));
@@ -229,7 +231,8 @@ TEST_F(DcpDirectoryTest, AForgivingReaderNotesAWrongChecksum) {
   Overlay(MalformedDcp("crc_field_wrong"));
   auto directory = DcpDirectory::Open(folder_);
   ASSERT_THAT(directory, IsOk());
-  EXPECT_TRUE(Same(directory->Read("model.w").value(), at::arange(6, at::kFloat).view({3, 2})));
+  EXPECT_TRUE(
+      Same(ReadDcpTensor(*directory, "model.w").value(), at::arange(6, at::kFloat).view({3, 2})));
   EXPECT_THAT(directory->notes(), ElementsAre(HasSubstr("__0_0.distcp")));
 }
 
@@ -239,7 +242,8 @@ TEST_F(DcpDirectoryTest, StaleShardsAndUnusualMetadataDoNotMatter) {
     Overlay(MalformedDcp(name));
     auto directory = DcpDirectory::Open(folder_, DcpChecksums::kRefuseMismatch);
     ASSERT_THAT(directory, IsOk()) << name;
-    EXPECT_TRUE(Same(directory->Read("model.w").value(), at::arange(6, at::kFloat).view({3, 2})));
+    EXPECT_TRUE(
+        Same(ReadDcpTensor(*directory, "model.w").value(), at::arange(6, at::kFloat).view({3, 2})));
     EXPECT_EQ(directory->ReadValue("lr").value(), DcpValue(1e-05));
     EXPECT_EQ(directory->ReadValue("names").value(), DcpValue(std::vector<std::string>{"a", "b"}));
   }
@@ -255,7 +259,7 @@ TEST_F(DcpDirectoryTest, EveryCutAndChangedByteOfAShardEndsInAValueOrAnError) {
     std::ofstream(shard, std::ios::binary | std::ios::trunc) << damaged;
     auto directory = DcpDirectory::Open(folder_);
     ASSERT_THAT(directory, IsOk());
-    const auto tensor = directory->Read("model.w");
+    const auto tensor = ReadDcpTensor(*directory, "model.w");
     EXPECT_TRUE(tensor.ok() || !tensor.status().message().empty());
   }
 }

@@ -1,4 +1,4 @@
-#include "worker/train/progress_bar.h"
+#include "common/log/progress_bar.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,10 +6,11 @@
 #include <cstdlib>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/format.h>
 
-namespace lr::worker {
+namespace lr {
 
 namespace {
 
@@ -47,22 +48,25 @@ int TerminalColumns() {
 std::string ProgressText(int64_t done,
                          int64_t total,
                          std::chrono::duration<double> elapsed,
-                         int columns) {
+                         int columns,
+                         const ProgressWords& words) {
   const double fraction = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0.0;
   const double rate = elapsed.count() > 0 ? static_cast<double>(done) / elapsed.count() : 0.0;
   const std::string left =
       done > 0 && rate > 0 ? Clock(static_cast<double>(total - done) / rate) : "?";
-  const std::string speed = rate <= 0    ? "?step/s"
-                            : rate < 1.0 ? fmt::format("{:5.2f}s/step", 1.0 / rate)
-                                         : fmt::format("{:5.2f}step/s", rate);
-  const std::string head = fmt::format("Training: {:3.0f}%|", std::floor(100.0 * fraction));
+  const std::string& unit = words.unit;
+  const std::string speed = rate <= 0    ? fmt::format("?{}/s", unit)
+                            : rate < 1.0 ? fmt::format("{:5.2f}s/{}", 1.0 / rate, unit)
+                                         : fmt::format("{:5.2f}{}/s", rate, unit);
+  const std::string head = fmt::format("{}: {:3.0f}%|", words.title, std::floor(100.0 * fraction));
   const std::string tail =
       fmt::format("| {}/{} [{}<{}, {}]", done, total, Clock(elapsed.count()), left, speed);
   const int room = columns - 1 - static_cast<int>(head.size() + tail.size());
   return head + Cells(fraction, std::clamp(room, 1, 60)) + tail;
 }
 
-ProgressBar::ProgressBar(int64_t total, bool enabled) : total_(total), enabled_(enabled) {}
+ProgressBar::ProgressBar(int64_t total, bool enabled, ProgressWords words)
+    : total_(total), enabled_(enabled), words_(std::move(words)) {}
 
 ProgressBar::~ProgressBar() {
   if (enabled_ && done_ > 0) {
@@ -71,8 +75,8 @@ ProgressBar::~ProgressBar() {
   }
 }
 
-void ProgressBar::Advance() {
-  ++done_;
+void ProgressBar::Advance(int64_t by) {
+  done_ += by;
   const auto now = std::chrono::steady_clock::now();
   if (enabled_ && (!visible_ || now - last_draw_ >= std::chrono::milliseconds(100))) {
     Draw();
@@ -88,7 +92,8 @@ void ProgressBar::Hide() {
 
 void ProgressBar::Draw() {
   const auto now = std::chrono::steady_clock::now();
-  std::fputs(fmt::format("\r{}\033[K", ProgressText(done_, total_, now - start_, TerminalColumns()))
+  std::fputs(fmt::format("\r{}\033[K",
+                         ProgressText(done_, total_, now - start_, TerminalColumns(), words_))
                  .c_str(),
              stderr);
   std::fflush(stderr);
@@ -101,4 +106,4 @@ bool ProgressBarWanted() {
          std::getenv("SLURM_JOB_ID") == nullptr;  // NOLINT(concurrency-mt-unsafe)
 }
 
-}  // namespace lr::worker
+}  // namespace lr
