@@ -102,6 +102,7 @@ Status App::Join() {
   identity.min_nodes = plan_.min_nodes;
   identity.max_nodes = plan_.max_nodes;
   identity.node_rank = plan_.node_rank;
+  identity.scheduler_index = plan_.scheduler_index;
   identity.local_addr = plan_.local_addr;
   identity.program_name = BaseName(plan_.program.given);
   identity.plan_digest = PlanDigest(plan_, facts_.foreign_digest, facts_.build);

@@ -97,9 +97,11 @@ std::string PlanText(const LaunchPlan& plan) {
     signals.push_back(SignalName(signal));
   }
   return fmt::format(
-      "plan\n  nodes     {}\n  workers   {} here\n  meeting   {}\n  limits    {}\n  run id    {}\n "
+      "plan\n  scheduler {}\n  nodes     {}\n  workers   {} here\n  meeting   {}\n  limits    {}\n "
+      " run id    {}\n "
       " program   {} "
       "({})\n  stop on   {}, killed after {:.1f} s\n",
+      plan.scheduler.empty() ? "none" : plan.scheduler,
       plan.max_nodes,
       plan.local_size,
       EndpointText(plan),

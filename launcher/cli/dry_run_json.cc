@@ -46,6 +46,8 @@ Json PlanToJson(const LaunchPlan& plan) {
   return {{"min_nodes", plan.min_nodes},
           {"max_nodes", plan.max_nodes},
           {"node_rank", plan.node_rank ? Json(*plan.node_rank) : Json()},
+          {"scheduler", plan.scheduler},
+          {"scheduler_index", plan.scheduler_index ? Json(*plan.scheduler_index) : Json()},
           {"workers_here", plan.local_size},
           {"meeting", MeetingToJson(plan.endpoint)},
           {"run_id", plan.run_id},

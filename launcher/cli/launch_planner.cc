@@ -8,6 +8,7 @@
 #include "launcher/cli/log_options.h"
 #include "launcher/cli/option_values.h"
 #include "launcher/cli/placement_planner.h"
+#include "launcher/cli/scheduler_planner.h"
 
 namespace lr::launcher {
 namespace {
@@ -37,9 +38,8 @@ Status PlanSizes(const CommandLine& line, const PlanningFacts& facts, LaunchPlan
 }
 
 Status PlanEndpoint(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
-  LR_ASSIGN(
-      RendezvousPlan rendezvous,
-      PlanRendezvous(line, plan.min_nodes, plan.max_nodes, facts.environment, facts.random_id));
+  LR_ASSIGN(RendezvousPlan rendezvous,
+            PlanRendezvous(line, plan.min_nodes, plan.max_nodes, facts.random_id));
   plan.endpoint = rendezvous.endpoint;
   if (line.text(Option::kRdzvBackend) == "static") {
     plan.min_nodes = plan.max_nodes;
@@ -185,10 +185,12 @@ std::vector<ResolvedOption> Resolved(const CommandLine& line, const PlanningFact
     ResolvedOption option{.name = std::string(spec.name),
                           .value = ShownValue(line, spec),
                           .source = ValueSource::kDefault,
-                          .variable = std::string(spec.variable)};
+                          .variable = ""};
     const auto inherited = facts.environment(std::string(kShutdownVariable));
     if (line.has(spec.option)) {
-      option.source = line.given.at(spec.option).source;
+      const OptionValue& given = line.given.at(spec.option);
+      option.source = given.source;
+      option.variable = given.spelled.substr(0, given.spelled.find('='));
     } else if (spec.option == Option::kShutdownTimeout && inherited) {
       option.value = *inherited;
       option.source = ValueSource::kEnvironment;
@@ -199,6 +201,18 @@ std::vector<ResolvedOption> Resolved(const CommandLine& line, const PlanningFact
   return options;
 }
 
+/// What is still open and the scheduler knows (J-40).
+Status PlanScheduler(const PlanningFacts& facts, CommandLine& line, LaunchPlan& plan) {
+  const bool pod = facts.environment("JOB_COMPLETION_INDEX") && facts.full_host_name;
+  LR_ASSIGN(const std::optional<Scheduler> scheduler,
+            ReadScheduler(facts.environment, pod ? facts.full_host_name() : ""));
+  LR_ASSIGN(SchedulerPlan supplied, ApplyScheduler(scheduler, line));
+  plan.scheduler = std::move(supplied.name);
+  plan.scheduler_index = supplied.index;
+  plan.notes.insert(plan.notes.end(), supplied.notes.begin(), supplied.notes.end());
+  return CheckMachineRank(line);
+}
+
 }  // namespace
 
 Result<LaunchPlan> PlanLaunch(const CommandLine& given,
@@ -206,10 +220,11 @@ Result<LaunchPlan> PlanLaunch(const CommandLine& given,
                               const PlanningFacts& machine_facts) {
   PlanningFacts facts = machine_facts;
   facts.environment = WithChosenDevices(given, machine_facts);
-  LR_ASSIGN(const CommandLine line, TranslateAccelerate(given, facts));
+  LR_ASSIGN(CommandLine line, TranslateAccelerate(given, facts));
   LaunchPlan plan;
   plan.program = std::move(program);
   plan.notes = line.notes;
+  LR_TRY(PlanScheduler(facts, line, plan));
   LR_TRY(PlanSizes(line, facts, plan));
   LR_TRY(PlanEndpoint(line, facts, plan));
   LR_TRY(PlanStopping(line, facts, plan));

@@ -83,6 +83,9 @@ struct LaunchPlan {
   int max_nodes = 1;
   int local_size = 1;
   std::optional<int> node_rank;  ///< only when given
+  std::string scheduler;         ///< what started this launcher, for people; empty: nobody known
+  std::optional<int> scheduler_index;  ///< of this node among those that it started, where ranks
+                                       ///< are agreed on
   EndpointPlan endpoint;
   std::string run_id;  ///< empty: several nodes and no identity given (R-11)
   std::string local_addr;

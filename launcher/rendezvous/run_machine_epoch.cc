@@ -50,6 +50,7 @@ void RunMachine::StartCommit(const std::string& why) {
                           .serves = member.local,
                           .host_name = member.identity.host_name,
                           .join_order = member.join_order,
+                          .scheduler_index = member.identity.scheduler_index,
                           .last_rank = member.last_rank});
     awaited_.insert(id);
   }

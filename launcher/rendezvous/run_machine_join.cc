@@ -182,11 +182,12 @@ std::string RunMachine::WaitingText() const {
                      Seconds(std::max(Instant{0}, forming_since_ + timing_.join - now_)));
 }
 
-/// Known only where every node says its rank.
+/// Known only where every node says its rank, or the scheduler numbered it.
 std::string RunMachine::MissingRanks() const {
   std::vector<bool> here(static_cast<size_t>(rules_.max_nodes), false);
   for (const auto& [id, member] : members_) {
-    const int rank = member.identity.node_rank.value_or(-1);
+    const NodeIdentity& node = member.identity;
+    const int rank = node.node_rank.value_or(node.scheduler_index.value_or(-1));
     if (rank < 0 || rank >= rules_.max_nodes) {
       return "";
     }

@@ -27,6 +27,9 @@ void Put(const Hello& hello, v1::NodeMessage& out) {
   if (node.node_rank) {
     part.set_node_rank(*node.node_rank);
   }
+  if (node.scheduler_index) {
+    part.set_scheduler_index(*node.scheduler_index);
+  }
   part.set_local_addr(node.local_addr);
   part.set_program_name(node.program_name);
   for (const auto& [name, value] : node.plan_digest) {
@@ -55,6 +58,9 @@ Result<NodeMessage> Take(const v1::NodeHello& in) {
   node.max_nodes = in.max_nodes();
   if (in.has_node_rank()) {
     node.node_rank = in.node_rank();
+  }
+  if (in.has_scheduler_index()) {
+    node.scheduler_index = in.scheduler_index();
   }
   node.local_addr = in.local_addr();
   node.program_name = in.program_name();

@@ -27,7 +27,7 @@ Result<RendezvousPlan> PlanFor(int nodes,
   if (!line.ok()) {
     return line.status();
   }
-  return PlanRendezvous(*line, nodes, nodes, environment, "0123456789abcdef");
+  return PlanRendezvous(*line, nodes, nodes, "0123456789abcdef");
 }
 
 TEST(EndpointPlannerTest, OneNodeNeedsNothing) {
@@ -117,11 +117,7 @@ TEST(EndpointPlannerTest, StandaloneOverridesAndSaysSo) {
               StatusIs(kInvalid, HasSubstr("--standalone is for one node")));
 }
 
-TEST(EndpointPlannerTest, SchedulerNamesARunThatHasNoName) {
-  EXPECT_EQ(
-      PlanFor(2, {"--rdzv-endpoint=a"}, {{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}})->run_id,
-      "slurm-7.0");
-  EXPECT_EQ(PlanFor(2, {"--rdzv-endpoint=a"}, {{"SLURM_JOB_ID", "7"}})->run_id, "slurm-7");
+TEST(EndpointPlannerTest, TheLiteralDefaultIsNoIdentity) {
   EXPECT_EQ(PlanFor(2, {"--rdzv-endpoint=a", "--rdzv-id=none"})->run_id, "");
 }
 
@@ -135,11 +131,10 @@ TEST(EndpointPlannerTest, BackendsThatDoNotExistAreRefusedWithTheReplacement) {
 TEST(EndpointPlannerTest, TheStaticBackendKnowsNoRange) {
   const auto line = ParseCommandLine(
       {"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-endpoint=a", "p"}, MapEnvironment({}));
-  EXPECT_THAT(PlanRendezvous(*line, 1, 2, MapEnvironment({}), "0123456789abcdef")->notes,
-              ::testing::IsEmpty());
+  EXPECT_THAT(PlanRendezvous(*line, 1, 2, "0123456789abcdef")->notes, ::testing::IsEmpty());
   const auto fixed =
       ParseCommandLine({"--nnodes=1:2", "--rdzv-endpoint=a", "p"}, MapEnvironment({}));
-  EXPECT_THAT(PlanRendezvous(*fixed, 1, 2, MapEnvironment({}), "0123456789abcdef")->notes,
+  EXPECT_THAT(PlanRendezvous(*fixed, 1, 2, "0123456789abcdef")->notes,
               ElementsAre(HasSubstr("exactly 2 nodes")));
 }
 

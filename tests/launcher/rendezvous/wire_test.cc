@@ -47,6 +47,7 @@ NodeIdentity FullIdentity() {
   node.min_nodes = 2;
   node.max_nodes = 4;
   node.node_rank = 0;
+  node.scheduler_index = 3;
   node.local_addr = "10.0.0.4";
   node.program_name = "train.py";
   node.plan_digest = {{"arguments", "ab"}, {"build", ""}};
@@ -117,6 +118,7 @@ TEST(WireTest, PlainFieldsArriveAsTheyWere) {
   const auto hello = std::get<Hello>(*FromWire(ToWire(NodeMessage(NodeMessages()[0]))));
   EXPECT_EQ(hello.identity.run_id, "run \xff");
   EXPECT_EQ(hello.identity.node_rank, 0);
+  EXPECT_EQ(hello.identity.scheduler_index, 3);
   EXPECT_EQ(hello.identity.plan_digest, FullIdentity().plan_digest);
   const auto ended = std::get<Ended>(*FromWire(ToWire(NodeMessage(NodeMessages()[5]))));
   EXPECT_EQ(ended.ending.message, FullEnding().message);
