@@ -71,6 +71,7 @@ SearchOptions MakeOptions(const NodeIdentity& identity,
   options.timing.last_call = endpoint.times.last_call;
   options.timing.reform_last_call = endpoint.times.reform_last_call;
   options.timing.stop = endpoint.policy.stop_limit;
+  options.resume_within = endpoint.times.host_lost;
   options.note = events.note;
   return options;
 }

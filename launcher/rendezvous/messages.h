@@ -13,7 +13,7 @@
 
 namespace lr::launcher {
 
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 
 // ---- node -> host
 
@@ -21,6 +21,7 @@ inline constexpr int kProtocolVersion = 1;
 struct Hello {
   NodeIdentity identity;
   int protocol = kProtocolVersion;
+  int live_port = 0;      ///< of the node's LiveSocket; 0: it has none
   std::string seen_from;  ///< filled by the host's side: the address the stream came from
   bool local = false;  ///< filled by the host's side: the host's own node, which cannot fall silent
 };

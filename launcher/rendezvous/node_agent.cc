@@ -45,6 +45,7 @@ NodeAgent::NodeAgent(boost::asio::io_context& loop,
 void NodeAgent::Join(LinkMaker make_link) {
   make_link_ = std::move(make_link);
   if (!one_node()) {
+    live_socket_ = LiveSocket::Open(loop_);
     StartJoinClock();
     StartBeating();
   }
@@ -71,7 +72,9 @@ void NodeAgent::OpenLink() {
   };
   heard_ = steady_clock::now();
   link_ = make_link_(std::move(events), has_run_);
-  link_->Send(Hello{identity_, kProtocolVersion, "", false});
+  Hello hello{.identity = identity_};
+  hello.live_port = live_socket_ ? live_socket_->port() : 0;
+  link_->Send(std::move(hello));
 }
 
 // ---- what the host says
@@ -138,8 +141,8 @@ void NodeAgent::On(const Assign& assign) {
                                         assignment_.master_addr,
                                         assignment_.master_port,
                                         kProbeLimit,
-                                        [this, epoch](const std::string& problem) {
-                                          link_->Send(Ack{epoch, problem});
+                                        [this, epoch](const ReachAnswer& answer) {
+                                          link_->Send(Ack{epoch, answer.problem});
                                         });
 }
 

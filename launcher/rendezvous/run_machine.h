@@ -83,6 +83,9 @@ class RunMachine {
 
   const std::string& run_id() const { return rules_.run_id; }
 
+  /// "node 1 (host-b)"; a node that is no member: "a node".
+  std::string NameOf(MemberId member) const;
+
   /// Who or what the run waits for, in words; empty once CLOSED.
   std::string WaitingFor() const;
 

@@ -136,7 +136,8 @@ void SearchingLink::Ask(const Candidate& candidate) {
     }
   });
   last_problem_ = HostPort(candidate.address, candidate.port);
-  link_ = MakeRemoteLink(loop_, candidate.address, candidate.port, std::move(events));
+  link_ = MakeRemoteLink(
+      loop_, candidate.address, candidate.port, std::move(events), options_.resume_within);
   link_->Send(*hello_);
 }
 

@@ -37,7 +37,8 @@ struct SearchOptions {
   std::optional<bool> is_host;  ///< nullopt: whoever has the endpoint's address
   RunRules rules;               ///< if this node serves
   RunTiming timing;
-  std::function<void(const std::string&)> note;  ///< the host's decisions; may be empty
+  std::function<void(const std::string&)> note;     ///< the host's decisions; may be empty
+  std::chrono::milliseconds resume_within{60'000};  ///< a broken connection to the host
   bool again = false;  ///< after an epoch ran: one look for its host, which nobody may replace
 };
 

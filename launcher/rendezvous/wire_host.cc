@@ -212,6 +212,7 @@ Result<HostMessage> FromWire(const v1::HostMessage& in) {
       LR_ASSIGN(RunOutcome outcome, TakeOutcome(in.closed()));
       return HostMessage(Closed{std::move(outcome)});
     }
+    case v1::HostMessage::kResumed:  // of the stream itself: RemoteLink
     case v1::HostMessage::KIND_NOT_SET:
       break;
   }

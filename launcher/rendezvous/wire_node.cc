@@ -17,6 +17,7 @@ void Put(const Hello& hello, v1::NodeMessage& out) {
   v1::NodeHello& part = *out.mutable_hello();
   const NodeIdentity& node = hello.identity;
   part.set_protocol(hello.protocol);
+  part.set_live_port(hello.live_port);
   part.set_node_id(node.node_id);
   part.set_run_id(node.run_id);
   part.set_host_name(node.host_name);
@@ -43,11 +44,13 @@ Result<NodeMessage> Take(const v1::NodeHello& in) {
   LR_TRY(CheckRange(
       "size of the introduction", static_cast<int64_t>(in.ByteSizeLong()), 0, kLargestHello));
   LR_TRY(CheckRange("number of plan fields", in.plan_size(), 0, kMostPlanFields));
+  LR_TRY(CheckRange("live port", in.live_port(), 0, wire::kLargestPort));
   LR_TRY(CheckRange("number of workers", in.local_size(), 0, kMaxRanks));
   LR_TRY(CheckRange("smallest number of nodes", in.min_nodes(), 1, kMaxNodes));
   LR_TRY(CheckRange("number of nodes", in.max_nodes(), in.min_nodes(), kMaxNodes));
   Hello hello;
   hello.protocol = in.protocol();
+  hello.live_port = in.live_port();
   NodeIdentity& node = hello.identity;
   node.node_id = in.node_id();
   node.run_id = in.run_id();
@@ -165,6 +168,7 @@ Result<NodeMessage> FromWire(const v1::NodeMessage& in) {
     }
     case v1::NodeMessage::kBye:
       return NodeMessage(Bye{in.bye().reason()});
+    case v1::NodeMessage::kResume:  // of the stream itself: NodeStream
     case v1::NodeMessage::KIND_NOT_SET:
       break;
   }

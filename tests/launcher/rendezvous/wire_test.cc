@@ -68,7 +68,7 @@ void ExpectRoundTrip(const Message& message) {
 }
 
 std::vector<NodeMessage> NodeMessages() {
-  return {Hello{FullIdentity(), 3, "", false},
+  return {Hello{FullIdentity(), 3, 4711, "", false},
           Reserved{7, "10.0.0.4", 29501, "busy"},
           Ack{7, "no route"},
           Beat{1'700'000'000'000'000'000},
@@ -119,6 +119,7 @@ TEST(WireTest, PlainFieldsArriveAsTheyWere) {
   EXPECT_EQ(hello.identity.run_id, "run \xff");
   EXPECT_EQ(hello.identity.node_rank, 0);
   EXPECT_EQ(hello.identity.scheduler_index, 3);
+  EXPECT_EQ(hello.live_port, 4711);
   EXPECT_EQ(hello.identity.plan_digest, FullIdentity().plan_digest);
   const auto ended = std::get<Ended>(*FromWire(ToWire(NodeMessage(NodeMessages()[5]))));
   EXPECT_EQ(ended.ending.message, FullEnding().message);
