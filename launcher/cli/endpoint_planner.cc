@@ -127,6 +127,7 @@ Status PlanSeveralNodes(const CommandLine& line,
     endpoint.worker_port_explicit = port.has_value();
   } else {
     endpoint.control_port = given.endpoint->port.value_or(kC10dPort);
+    endpoint.control_port_explicit = given.endpoint->port.has_value();
   }
   return {};
 }

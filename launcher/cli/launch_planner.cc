@@ -37,6 +37,34 @@ Status PlanSizes(const CommandLine& line, const PlanningFacts& facts, LaunchPlan
   return {};
 }
 
+/// "ADDR", "@INTERFACE" or several of them.
+Status PlanLocalAddresses(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
+  constexpr size_t kMost = 8;
+  const std::string spelled = line.spelled(Option::kLocalAddr);
+  if (line.text(Option::kLocalAddr).empty()) {
+    return {};
+  }
+  for (const std::string& given : Split(line.text(Option::kLocalAddr), ',')) {
+    std::string address(Trim(given));
+    if (address.starts_with('@')) {
+      const std::string interface = address.substr(1);
+      const std::optional<std::string> found = facts.interface_address(interface);
+      if (!found) {
+        return InvalidArgument(
+            "{}: this node has no interface {} with an address for its peers", spelled, interface);
+      }
+      address = *found;
+    }
+    if (address.empty() || address.find('@') != std::string::npos) {
+      return InvalidArgument("{}: '{}' is neither an address nor @INTERFACE", spelled, given);
+    }
+    plan.local_addrs.push_back(std::move(address));
+  }
+  return plan.local_addrs.size() <= kMost
+             ? Status()
+             : InvalidArgument("{}: at most {} addresses", spelled, kMost);
+}
+
 Status PlanEndpoint(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
   LR_ASSIGN(RendezvousPlan rendezvous,
             PlanRendezvous(line, plan.min_nodes, plan.max_nodes, facts.random_id));
@@ -46,17 +74,27 @@ Status PlanEndpoint(const CommandLine& line, const PlanningFacts& facts, LaunchP
   }
   plan.run_id = rendezvous.run_id;
   plan.notes.insert(plan.notes.end(), rendezvous.notes.begin(), rendezvous.notes.end());
-  plan.local_addr = line.text(Option::kLocalAddr);
-  if (plan.local_addr.starts_with('@')) {
-    const std::string interface = plan.local_addr.substr(1);
-    const std::optional<std::string> address = facts.interface_address(interface);
-    if (!address) {
-      return InvalidArgument("{}: this node has no interface {} with an address for its peers",
-                             line.spelled(Option::kLocalAddr),
-                             interface);
-    }
-    plan.local_addr = *address;
+  return PlanLocalAddresses(line, facts, plan);
+}
+
+/// without anything a run of several machines works as under torchrun, and says so once.
+Status PlanTrust(const CommandLine& line, LaunchPlan& plan) {
+  TrustPlan& trust = plan.endpoint.trust;
+  trust.token_file = line.text(Option::kRdzvTokenFile);
+  const std::string& host = plan.endpoint.host;
+  const bool here = host == "localhost" || host == "::1" || host.starts_with("127.");
+  if (plan.endpoint.standalone || here || !trust.token_file.empty() || trust.tls_mutual) {
+    return {};
   }
+  if (line.flag(Option::kRequireAuth)) {
+    return InvalidArgument(
+        "{}: give every node the same --rdzv-token-file, or mutual TLS by "
+        "--rdzv-conf=tls_ca=…,tls_cert=…,tls_key=…,tls_mutual=1",
+        line.spelled(Option::kRequireAuth));
+  }
+  plan.notes.push_back(fmt::format(
+      "whoever reaches {} may join this run; --rdzv-token-file lets only those in who have it",
+      host));
   return {};
 }
 
@@ -227,6 +265,7 @@ Result<LaunchPlan> PlanLaunch(const CommandLine& given,
   LR_TRY(PlanScheduler(facts, line, plan));
   LR_TRY(PlanSizes(line, facts, plan));
   LR_TRY(PlanEndpoint(line, facts, plan));
+  LR_TRY(PlanTrust(line, plan));
   LR_TRY(PlanStopping(line, facts, plan));
   LR_TRY(PlanPolicy(line, plan));
   LR_TRY(PlanRest(line, facts, plan));

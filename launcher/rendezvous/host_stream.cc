@@ -6,13 +6,13 @@
 #include <mutex>
 #include <utility>
 
+#include <google/protobuf/arena.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/client_callback.h>
 
 #include "proto/lr/v1/rendezvous.grpc.pb.h"
 
 #include "common/rpc/grpc_status.h"
-#include "common/rpc/transport.h"
 #include "launcher/rendezvous/wire.h"
 
 namespace lr::launcher {
@@ -26,15 +26,17 @@ class Stream final : public HostStream,
                      public grpc::ClientBidiReactor<v1::NodeMessage, v1::HostMessage>,
                      public std::enable_shared_from_this<Stream> {
  public:
-  Stream(const std::string& target, std::shared_ptr<Listener> listener)
-      : stub_(v1::Rendezvous::NewStub(rpc::OpenChannel(target, kLargestHostMessage))),
+  Stream(const std::string& target,
+         const rpc::ChannelSecurity& security,
+         std::shared_ptr<Listener> listener)
+      : stub_(v1::Rendezvous::NewStub(rpc::OpenChannel(target, kLargestHostMessage, security))),
         listener_(std::move(listener)) {}
 
   void Begin() override {
     self_ = shared_from_this();
     stub_->async()->Join(&context_, this);
     AddHold();  // for what the loop starts; gone with Break()
-    StartRead(&incoming_);
+    StartNextRead();
     StartCall();
   }
 
@@ -54,7 +56,7 @@ class Stream final : public HostStream,
   void ReadNext() override {
     const std::lock_guard lock(mutex_);
     if (!broken_) {
-      StartRead(&incoming_);
+      StartNextRead();
     }
   }
 
@@ -82,7 +84,7 @@ class Stream final : public HostStream,
     if (!ok) {
       return Break();
     }
-    listener_->OnMessage(std::move(incoming_));
+    listener_->OnMessage(*incoming_);
   }
 
   void OnWriteDone(bool ok) override {
@@ -110,6 +112,13 @@ class Stream final : public HostStream,
   }
 
  private:
+  /// Into an arena: an assignment of a large run has some thousand parts.
+  void StartNextRead() {
+    arena_.Reset();
+    incoming_ = google::protobuf::Arena::CreateMessage<v1::HostMessage>(&arena_);
+    StartRead(incoming_);
+  }
+
   void WriteNextLocked() {
     if (!writing_ && !outbox_.empty()) {
       writing_ = true;
@@ -132,7 +141,8 @@ class Stream final : public HostStream,
   const std::shared_ptr<Listener> listener_;
   grpc::ClientContext context_;
   std::shared_ptr<Stream> self_;
-  v1::HostMessage incoming_;
+  google::protobuf::Arena arena_;
+  v1::HostMessage* incoming_ = nullptr;  ///< in the arena
 
   std::mutex mutex_;  // leaf: guards the rest
   std::condition_variable changed_;
@@ -146,8 +156,9 @@ class Stream final : public HostStream,
 }  // namespace
 
 std::shared_ptr<HostStream> HostStream::Make(const std::string& target,
+                                             const rpc::ChannelSecurity& security,
                                              std::shared_ptr<Listener> listener) {
-  return std::make_shared<Stream>(target, std::move(listener));
+  return std::make_shared<Stream>(target, security, std::move(listener));
 }
 
 }  // namespace lr::launcher

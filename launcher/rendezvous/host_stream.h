@@ -11,6 +11,8 @@
 
 #include "proto/lr/v1/rendezvous.pb.h"
 
+#include "common/rpc/transport.h"
+
 namespace lr::launcher {
 
 class HostStream {
@@ -19,12 +21,14 @@ class HostStream {
    public:
     virtual ~Listener() = default;
     virtual void OnConnected() = 0;
-    virtual void OnMessage(v1::HostMessage message) = 0;
+    /// Valid during the call.
+    virtual void OnMessage(const v1::HostMessage& message) = 0;
     /// Last of all, but may be called more than once. `ended`: in order, by the host.
     virtual void OnOver(bool ended, std::string why) = 0;
   };
 
   static std::shared_ptr<HostStream> Make(const std::string& target,
+                                          const rpc::ChannelSecurity& security,
                                           std::shared_ptr<Listener> listener);
 
   virtual ~HostStream() = default;

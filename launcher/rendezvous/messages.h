@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "launcher/plan/assignment.h"
 #include "launcher/rendezvous/run_types.h"
@@ -31,13 +32,15 @@ struct Reserved {
   int64_t epoch = 0;
   std::string address;
   int port = 0;
-  std::string problem;  ///< not empty: no endpoint, in words
+  std::string problem;                         ///< not empty: no endpoint, in words
+  std::vector<std::string> alternatives = {};  ///< addresses to be tried where that one fails
 };
 
 /// The node accepts the assignment; `problem`: it cannot reach rank 0's node.
 struct Ack {
   int64_t epoch = 0;
   std::string problem;
+  std::string address = {};  ///< of rank 0's node, as it was assigned; empty: whatever it is
 };
 
 struct Beat {
@@ -95,11 +98,12 @@ enum class RefusalCode {
   kHostLeft,
   kProtocol,
   kExcluded,
+  kWrongToken,
 };
 
 struct Refused {
   RefusalCode code = RefusalCode::kClosed;
-  int exit_code = 76;  ///< 75: timed out or the host is gone; 76: refused
+  int exit_code = 76;  ///< 75: timed out or the host is gone; 76: refused; 77: no access
   std::string text;    ///< one line for the user
 };
 

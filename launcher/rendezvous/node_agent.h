@@ -44,7 +44,6 @@ class NodeAgent : public Membership {
   void RequestStop(const StopOrder& order) override;
   void RequestControl(const ControlRequest& request) override;
   void Leave(const std::string& reason) override;
-  void ReleaseWorkerPort() override;
 
  private:
   enum class Phase { kJoining, kAssigned, kRunning, kStopping, kOver };

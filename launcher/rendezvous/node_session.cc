@@ -27,6 +27,16 @@ const grpc::Slice& HostEncoder::Encode(const SharedHostMessage& message) {
   return encoded_;
 }
 
+grpc::ByteBuffer EncodeChallenge(const Doorkeeper::Challenge& challenge,
+                                 const std::string& run_id) {
+  v1::HostMessage wire;
+  wire.mutable_challenge()->set_nonce(challenge.nonce);
+  wire.mutable_challenge()->set_proof(challenge.proof);
+  wire.mutable_challenge()->set_run_id(run_id);
+  const grpc::Slice bytes(wire.SerializeAsString());
+  return {&bytes, 1};
+}
+
 NodeSession::NodeSession(boost::asio::io_context& loop,
                          std::shared_ptr<HostEncoder> encoder,
                          std::shared_ptr<NodeStream> stream,

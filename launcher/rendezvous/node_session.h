@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <grpcpp/support/slice.h>
 
+#include "launcher/rendezvous/doorkeeper.h"
 #include "launcher/rendezvous/node_link.h"
 #include "launcher/rendezvous/node_stream.h"
 #include "launcher/rendezvous/reach_probe.h"
@@ -26,6 +27,9 @@ class HostEncoder {
   SharedHostMessage last_;
   grpc::Slice encoded_;
 };
+
+/// The question for a token, which needs no session yet.
+grpc::ByteBuffer EncodeChallenge(const Doorkeeper::Challenge& challenge, const std::string& run_id);
 
 class NodeSession final : public NodeSink {
  public:

@@ -68,10 +68,16 @@ Result<Incoming> NodeStream::Decode(grpc::ByteBuffer& bytes) {
     return InvalidArgument("it is not a message of this protocol");
   }
   if (wire.has_resume()) {
-    return Incoming{TakeEnvelope(wire), Resume{wire.resume().node_id(), wire.resume().session()}};
+    const v1::NodeResume& resume = wire.resume();
+    return Incoming{
+        TakeEnvelope(wire), Resume{resume.node_id(), resume.session()}, 0, resume.nonce()};
+  }
+  if (wire.has_proof()) {
+    return Incoming{TakeEnvelope(wire), TokenProof{wire.proof().proof()}};
   }
   LR_ASSIGN(NodeMessage message, FromWire(wire));
-  return Incoming{TakeEnvelope(wire), std::move(message), wire.hello().session()};
+  return Incoming{
+      TakeEnvelope(wire), std::move(message), wire.hello().session(), wire.hello().nonce()};
 }
 
 void NodeStream::OnReadDone(bool ok) {

@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -31,11 +32,17 @@ struct Resume {
   uint64_t session = 0;
 };
 
+/// Answers a challenge.
+struct TokenProof {
+  std::string proof;
+};
+
 /// One message of a node as it arrives.
 struct Incoming {
   Envelope envelope;
-  std::variant<NodeMessage, Resume> body;
-  uint64_t session = 0;  ///< of a Hello
+  std::variant<NodeMessage, Resume, TokenProof> body;
+  uint64_t session = 0;    ///< of a Hello
+  std::string nonce = {};  ///< of a Hello or Resume
 };
 
 class NodeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
@@ -73,6 +80,9 @@ class NodeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // Loop only.
   std::string seen_from;                 ///< the address that it came from
   std::shared_ptr<NodeSession> session;  ///< once the node has introduced itself
+  bool trusted = false;                  ///< its token was right, or none is needed
+  std::string challenge;                 ///< the host's nonce, while a proof is expected
+  std::optional<Incoming> first;         ///< what it said, until then
 
  private:
   static Result<Incoming> Decode(grpc::ByteBuffer& bytes);

@@ -10,9 +10,12 @@
 
 #include "proto/lr/v1/rendezvous.pb.h"
 
+#include "common/contract/exit_codes.h"
 #include "common/rpc/loop_gate.h"
+#include "common/rpc/tls.h"
 #include "common/rpc/transport.h"
 #include "launcher/rendezvous/back_off.h"
+#include "launcher/rendezvous/doorkeeper.h"
 #include "launcher/rendezvous/endpoint_choice.h"
 #include "launcher/rendezvous/host_stream.h"
 #include "launcher/rendezvous/reach_probe.h"
@@ -40,11 +43,11 @@ class RemoteLink final : public HostLink {
              const std::string& host,
              int port,
              Events events,
-             std::chrono::milliseconds resume_within)
+             RemoteOptions options)
       : loop_(loop),
         host_(host),
         port_(port),
-        resume_within_(resume_within),
+        options_(std::move(options)),
         events_(std::make_shared<Events>(std::move(events))),
         timer_(loop) {
     Connect(kConnectLimit);
@@ -64,7 +67,9 @@ class RemoteLink final : public HostLink {
     v1::NodeMessage wire = ToWire(message);
     if (wire.has_hello()) {
       node_id_ = wire.hello().node_id();
+      run_id_ = wire.hello().run_id();
       wire.mutable_hello()->set_session(key_);
+      wire.mutable_hello()->set_nonce(nonce_);
     }
     const uint64_t number = sent_.Add(wire);
     if (sent_.full()) {
@@ -93,10 +98,13 @@ class RemoteLink final : public HostLink {
       gate_->Post([this] { link_.OnConnected(); });
     }
 
-    void OnMessage(v1::HostMessage wire) override {
+    void OnMessage(const v1::HostMessage& wire) override {
       const Envelope envelope = TakeEnvelope(wire);
       if (wire.has_resumed()) {
         return gate_->Post([this, envelope] { link_.OnResumed(envelope); });
+      }
+      if (wire.has_challenge()) {
+        return gate_->Post([this, challenge = wire.challenge()] { link_.OnChallenge(challenge); });
       }
       Result<HostMessage> message = FromWire(wire);
       if (!message.ok()) {
@@ -122,10 +130,22 @@ class RemoteLink final : public HostLink {
 
   void Connect(std::chrono::milliseconds limit) {
     gate_ = std::make_shared<rpc::LoopGate>(loop_);
-    stream_ = HostStream::Make(rpc::TcpTarget(host_, port_), std::make_shared<Inbox>(*this, gate_));
+    const TrustPlan& trust = options_.trust.plan;
+    auto credentials = rpc::ClientCredentials({.certificate = trust.tls_certificate,
+                                               .key = trust.tls_key,
+                                               .authorities = trust.tls_authorities});
+    if (!credentials.ok()) {
+      return OverLater(credentials.status().message());
+    }
+    proven_ = false;
+    awaited_ = true;
+    nonce_ = options_.trust.token ? MakeNonce() : "";
+    stream_ = HostStream::Make(rpc::TcpTarget(host_, port_),
+                               {*std::move(credentials), options_.trust.host_name},
+                               std::make_shared<Inbox>(*this, gate_));
     timer_.expires_after(limit);
     timer_.async_wait([this, gate = gate_, limit](const error_code& error) {
-      if (!error && gate->is_open()) {
+      if (!error && gate->is_open() && awaited_) {
         OnOver(
             false,
             fmt::format("no answer within {:.4g} s", std::chrono::duration<double>(limit).count()));
@@ -143,8 +163,10 @@ class RemoteLink final : public HostLink {
   }
 
   void Write(v1::NodeMessage message, uint64_t number) {
-    PutEnvelope({number, received_.last()}, message);
-    stream_->Send(std::move(message));
+    if (stream_) {
+      PutEnvelope({number, received_.last()}, message);
+      stream_->Send(std::move(message));
+    }
   }
 
   /// A handler of its own, so that a caller is never called back from inside Send().
@@ -160,8 +182,45 @@ class RemoteLink final : public HostLink {
 
   void OnConnected() {
     if (state_ == State::kNew) {
+      awaited_ = false;
       timer_.cancel();
     }
+  }
+
+  /// The host has a token, and says so first; nothing else is heard without a proof of ours.
+  void OnChallenge(const v1::HostChallenge& challenge) {
+    if (challenge.run_id() != run_id_) {
+      return Refuse({RefusalCode::kWrongRun,
+                     kExitRendezvousRefused,
+                     fmt::format("wrong run: {} serves run '{}'", target(), challenge.run_id())});
+    }
+    const auto answer = AnswerChallenge(options_.trust.token.get(),
+                                        {challenge.nonce(), challenge.proof()},
+                                        nonce_,
+                                        run_id_,
+                                        target());
+    if (const Refused* refused = std::get_if<Refused>(&answer)) {
+      return Refuse(*refused);
+    }
+    proven_ = true;
+    v1::NodeMessage proof;
+    proof.mutable_proof()->set_proof(std::get<std::string>(answer));
+    Write(std::move(proof), 0);
+    stream_->ReadNext();
+  }
+
+  void Refuse(const Refused& refused) {
+    if (state_ == State::kBroken) {
+      return Over(refused.text);
+    }
+    over_ = true;
+    const std::shared_ptr<Events> events = events_;
+    events->message(refused);
+  }
+
+  /// A node with a token believes nobody without; a refusal needs no belief.
+  bool Believes(bool refusal) const {
+    return options_.trust.token == nullptr || proven_ || refusal;
   }
 
   /// The receiver may destroy this link: nothing of it is touched afterwards.
@@ -169,9 +228,15 @@ class RemoteLink final : public HostLink {
     if (over_) {
       return;
     }
-    if (state_ == State::kBroken) {  // the answer to resuming: a refusal
-      const auto* refused = std::get_if<Refused>(&message);
-      return Over(refused ? refused->text : "it answers without resuming");
+    const auto* refused = std::get_if<Refused>(&message);
+    if (refused != nullptr && envelope.number == 0) {
+      return Refuse(*refused);  // at the door, before there is a stream
+    }
+    if (!Believes(refused != nullptr)) {
+      return OnUnusable("it does not ask for the token");
+    }
+    if (state_ == State::kBroken) {
+      return OnUnusable("it answers without resuming");
     }
     if (!sent_.Confirm(envelope.received)) {
       return OnUnusable("it confirms what was never sent");
@@ -214,10 +279,10 @@ class RemoteLink final : public HostLink {
   // ---- broken
 
   void SeekAfter(std::chrono::milliseconds pause) {
-    if (steady_clock::now() + pause - broken_since_ >= resume_within_) {
+    if (steady_clock::now() + pause - broken_since_ >= options_.resume_within) {
       return Over(fmt::format("{}, and it did not come back within {:.4g} s",
                               broken_why_,
-                              std::chrono::duration<double>(resume_within_).count()));
+                              std::chrono::duration<double>(options_.resume_within).count()));
     }
     timer_.expires_after(pause);
     timer_.async_wait([this, alive = std::weak_ptr(alive_)](const error_code& error) {
@@ -243,21 +308,24 @@ class RemoteLink final : public HostLink {
       case ReachAnswer::Kind::kConnected:
         break;
     }
-    const auto left = resume_within_ - (steady_clock::now() - broken_since_);
+    const auto left = options_.resume_within - (steady_clock::now() - broken_since_);
     Connect(std::clamp(std::chrono::ceil<std::chrono::milliseconds>(left),
                        std::chrono::milliseconds(100),
                        kResumeLimit));
     v1::NodeMessage resume;
     resume.mutable_resume()->set_node_id(node_id_);
     resume.mutable_resume()->set_session(key_);
+    resume.mutable_resume()->set_nonce(nonce_);
     Write(std::move(resume), 0);
   }
 
   void OnResumed(const Envelope& envelope) {
-    if (over_ || state_ != State::kBroken || !sent_.Confirm(envelope.received)) {
+    if (over_ || state_ != State::kBroken || !Believes(false) ||
+        !sent_.Confirm(envelope.received)) {
       return OnUnusable("it resumes what was not broken");
     }
     timer_.cancel();
+    awaited_ = false;
     state_ = State::kUp;
     spdlog::debug("the connection to {} stands again after {:.1f} s",
                   target(),
@@ -278,10 +346,14 @@ class RemoteLink final : public HostLink {
   boost::asio::io_context& loop_;
   const std::string host_;
   const int port_;
-  const std::chrono::milliseconds resume_within_;
+  const RemoteOptions options_;
   const std::shared_ptr<Events> events_;
   const uint64_t key_ = RandomKey();
+  std::string nonce_;  ///< of this connection, with a token
   std::string node_id_;
+  std::string run_id_;
+  bool awaited_ = false;  ///< the connection, while there is a limit; the timer may ring late
+  bool proven_ = false;   ///< the host of this connection has the token
   std::shared_ptr<rpc::LoopGate> gate_;  ///< of the connection
   std::shared_ptr<HostStream> stream_;
   State state_ = State::kNew;
@@ -303,8 +375,8 @@ std::unique_ptr<HostLink> MakeRemoteLink(boost::asio::io_context& loop,
                                          const std::string& host,
                                          int port,
                                          HostLink::Events events,
-                                         std::chrono::milliseconds resume_within) {
-  return std::make_unique<RemoteLink>(loop, host, port, std::move(events), resume_within);
+                                         RemoteOptions options) {
+  return std::make_unique<RemoteLink>(loop, host, port, std::move(events), std::move(options));
 }
 
 }  // namespace lr::launcher

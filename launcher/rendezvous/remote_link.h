@@ -15,18 +15,23 @@
 #include <boost/asio/io_context.hpp>
 
 #include "launcher/rendezvous/node_link.h"
+#include "launcher/rendezvous/trust.h"
 
 namespace lr::launcher {
+
+struct RemoteOptions {
+  std::chrono::milliseconds resume_within{60'000};  ///< a broken connection
+  Trust trust = {};
+};
 
 /// Connects to `host` (a literal; names work, too) and port. What is sent before the connection
 /// stands is queued. No answer within 3 s, a host that ended the stream or is gone, an unusable
 /// message, and a break of more than `resume_within` end in events.lost with the reason. The
 /// destructor gives queued messages 100 ms to leave.
-std::unique_ptr<HostLink> MakeRemoteLink(
-    boost::asio::io_context& loop,
-    const std::string& host,
-    int port,
-    HostLink::Events events,
-    std::chrono::milliseconds resume_within = std::chrono::seconds(60));
+std::unique_ptr<HostLink> MakeRemoteLink(boost::asio::io_context& loop,
+                                         const std::string& host,
+                                         int port,
+                                         HostLink::Events events,
+                                         RemoteOptions options = {});
 
 }  // namespace lr::launcher

@@ -17,6 +17,7 @@
 #include "proto/lr/v1/rendezvous.grpc.pb.h"
 
 #include "common/rpc/loop_gate.h"
+#include "common/rpc/tls.h"
 #include "common/rpc/transport.h"
 #include "launcher/rendezvous/endpoint_choice.h"
 #include "launcher/rendezvous/port_owner.h"
@@ -88,12 +89,12 @@ Status TryBind(const std::string& address, int port) {
 
 class ServerImpl final : public RendezvousServer, public Service {
  public:
-  ServerImpl(boost::asio::io_context& loop, RunHost& host)
+  ServerImpl(boost::asio::io_context& loop, RunHost& host, const Trust& trust)
       : loop_(loop),
         host_(host),
         gate_(std::make_shared<rpc::LoopGate>(loop)),
         listener_(std::make_shared<Inbox>(*this, gate_)),
-        sessions_(loop, host) {}
+        sessions_(loop, host, trust.token ? std::optional(*trust.token) : std::nullopt) {}
 
   ~ServerImpl() override {
     gate_->Close();
@@ -116,10 +117,15 @@ class ServerImpl final : public RendezvousServer, public Service {
     }
   }
 
-  Status Listen(const std::string& address, int port) {
+  Status Listen(const std::string& address, int port, const TrustPlan& trust) {
+    LR_ASSIGN(const auto credentials,
+              rpc::ServerCredentials({.certificate = trust.tls_certificate,
+                                      .key = trust.tls_key,
+                                      .authorities = trust.tls_authorities,
+                                      .mutual = trust.tls_mutual}));
     grpc::ServerBuilder builder;
     rpc::ConfigureServer(builder, kLargestNodeMessage);
-    builder.AddListeningPort(HostPort(address, port), grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(HostPort(address, port), credentials, &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ && port_ != 0) {
@@ -236,9 +242,10 @@ class ServerImpl final : public RendezvousServer, public Service {
 Result<std::unique_ptr<RendezvousServer>> RendezvousServer::Listen(boost::asio::io_context& loop,
                                                                    RunHost& host,
                                                                    const std::string& address,
-                                                                   int port) {
-  auto server = std::make_unique<ServerImpl>(loop, host);
-  LR_TRY(server->Listen(address, port));
+                                                                   int port,
+                                                                   const Trust& trust) {
+  auto server = std::make_unique<ServerImpl>(loop, host, trust);
+  LR_TRY(server->Listen(address, port, trust.plan));
   return std::unique_ptr<RendezvousServer>(std::move(server));
 }
 

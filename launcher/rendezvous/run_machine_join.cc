@@ -72,7 +72,8 @@ void RunMachine::DropTwin(const std::string& node_id) {
 }
 
 std::optional<Refused> RunMachine::CheckHello(const Hello& hello) const {
-  if (state_ == RunState::kClosed) {
+  const bool this_run = hello.identity.run_id == rules_.run_id;
+  if (this_run && state_ == RunState::kClosed) {
     return Refused{RefusalCode::kClosed,
                    kExitRendezvousRefused,
                    fmt::format("the run is over: {}", outcome_->reason)};
@@ -84,7 +85,6 @@ std::optional<Refused> RunMachine::CheckHello(const Hello& hello) const {
     }
   }
   const int here = static_cast<int>(present.size());
-  const bool this_run = hello.identity.run_id == rules_.run_id;
   if (this_run && working() && here >= Capacity(rules_)) {
     return Refused{RefusalCode::kFull,
                    kExitRendezvousRefused,

@@ -20,6 +20,60 @@ constexpr std::chrono::seconds kKeepFinished{30};  ///< for a node that did not 
 }  // namespace
 
 Status SessionWatch::Take(const std::shared_ptr<NodeStream>& stream, Incoming message) {
+  if (stream->trusted) {
+    return TakeTrusted(stream, std::move(message));
+  }
+  if (doorkeeper_.asks()) {
+    return AskForToken(stream, std::move(message));
+  }
+  const auto* words = std::get_if<NodeMessage>(&message.body);
+  const Hello* hello = words == nullptr ? nullptr : std::get_if<Hello>(words);
+  if (hello != nullptr && !message.nonce.empty() &&
+      hello->identity.run_id == host_.machine().run_id()) {
+    Refuse(stream, Doorkeeper::NobodyHasToken(hello->identity.run_id));
+    return {};
+  }
+  stream->trusted = true;
+  return TakeTrusted(stream, std::move(message));
+}
+
+Status SessionWatch::AskForToken(const std::shared_ptr<NodeStream>& stream, Incoming message) {
+  if (!stream->first) {
+    const Doorkeeper::Challenge challenge = doorkeeper_.Ask(message.nonce);
+    stream->challenge = challenge.nonce;
+    stream->first = std::move(message);
+    stream->Send(EncodeChallenge(challenge, host_.machine().run_id()));
+    return {};
+  }
+  const TokenProof* proof = std::get_if<TokenProof>(&message.body);
+  if (proof == nullptr) {
+    return InvalidArgument("it does not answer the question for the token");
+  }
+  const auto refused = doorkeeper_.Judge(proof->proof,
+                                         stream->first->nonce,
+                                         stream->challenge,
+                                         stream->seen_from,
+                                         steady_clock::now());
+  if (refused) {
+    host_.Note(0, fmt::format("at {} is refused: {}", stream->seen_from, refused->text));
+    Refuse(stream, *refused);
+    return {};
+  }
+  stream->trusted = true;
+  Incoming first = *std::exchange(stream->first, std::nullopt);
+  return TakeTrusted(stream, std::move(first));
+}
+
+void SessionWatch::Refuse(const std::shared_ptr<NodeStream>& stream, const Refused& refused) {
+  const auto message = std::make_shared<const HostMessage>(refused);
+  stream->Send(grpc::ByteBuffer(&encoder_->Encode(message), 1));
+  stream->Finish();
+}
+
+Status SessionWatch::TakeTrusted(const std::shared_ptr<NodeStream>& stream, Incoming message) {
+  if (std::holds_alternative<TokenProof>(message.body)) {
+    return InvalidArgument("it proves what was not asked");
+  }
   if (std::holds_alternative<Resume>(message.body)) {
     return GoOn(stream, message);
   }
@@ -79,12 +133,10 @@ Status SessionWatch::GoOn(const std::shared_ptr<NodeStream>& stream, const Incom
   const Resume& resume = std::get<Resume>(message.body);
   const auto found = sessions_.find({resume.node_id, resume.session});
   if (stream->session || found == sessions_.end()) {
-    auto refused = std::make_shared<const HostMessage>(
-        Refused{RefusalCode::kClosed,
-                kExitRendezvousRefused,
-                "the host goes on without this node, which it has given up meanwhile"});
-    stream->Send(grpc::ByteBuffer(&encoder_->Encode(refused), 1));
-    stream->Finish();
+    Refuse(stream,
+           {RefusalCode::kClosed,
+            kExitRendezvousRefused,
+            "the host goes on without this node, which it has given up meanwhile"});
     return {};
   }
   const std::shared_ptr<NodeSession> session = found->second;

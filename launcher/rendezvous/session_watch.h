@@ -13,11 +13,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <boost/asio/io_context.hpp>
 
 #include "common/base/status.h"
+#include "launcher/rendezvous/doorkeeper.h"
 #include "launcher/rendezvous/node_session.h"
 #include "launcher/rendezvous/run_host.h"
 
@@ -25,7 +28,8 @@ namespace lr::launcher {
 
 class SessionWatch {
  public:
-  SessionWatch(boost::asio::io_context& loop, RunHost& host) : loop_(loop), host_(host) {}
+  SessionWatch(boost::asio::io_context& loop, RunHost& host, std::optional<RunToken> token)
+      : loop_(loop), host_(host), doorkeeper_(std::move(token), host.machine().run_id()) {}
 
   /// What came over a connection; fails when the node breaks the rules.
   Status Take(const std::shared_ptr<NodeStream>& stream, Incoming message);
@@ -36,6 +40,9 @@ class SessionWatch {
  private:
   using Key = std::pair<std::string, uint64_t>;  ///< node id and the number that the node chose
 
+  Status TakeTrusted(const std::shared_ptr<NodeStream>& stream, Incoming message);
+  Status AskForToken(const std::shared_ptr<NodeStream>& stream, Incoming message);
+  void Refuse(const std::shared_ptr<NodeStream>& stream, const Refused& refused);
   Status Begin(const std::shared_ptr<NodeStream>& stream, Incoming message);
   Status GoOn(const std::shared_ptr<NodeStream>& stream, const Incoming& message);
   void LookAtLivePort(const std::shared_ptr<NodeSession>& session);
@@ -45,6 +52,7 @@ class SessionWatch {
 
   boost::asio::io_context& loop_;
   RunHost& host_;
+  Doorkeeper doorkeeper_;
   const std::shared_ptr<HostEncoder> encoder_ = std::make_shared<HostEncoder>();
   std::map<Key, std::shared_ptr<NodeSession>> sessions_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  ///< guards handlers

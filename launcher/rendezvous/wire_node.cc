@@ -12,6 +12,7 @@ namespace {
 using wire::CheckRange;
 
 constexpr int kMostPlanFields = 64;
+constexpr int kMostAddresses = 16;
 
 void Put(const Hello& hello, v1::NodeMessage& out) {
   v1::NodeHello& part = *out.mutable_hello();
@@ -79,16 +80,25 @@ void Put(const Reserved& reserved, v1::NodeMessage& out) {
   part.set_address(reserved.address);
   part.set_port(reserved.port);
   part.set_problem(reserved.problem);
+  for (const std::string& address : reserved.alternatives) {
+    part.add_alternatives(address);
+  }
 }
 
 Result<NodeMessage> Take(const v1::NodeReserved& in) {
   LR_TRY(CheckRange("port", in.port(), 0, wire::kLargestPort));
-  return NodeMessage(Reserved{in.epoch(), in.address(), in.port(), in.problem()});
+  LR_TRY(CheckRange("number of addresses", in.alternatives_size(), 0, kMostAddresses));
+  return NodeMessage(Reserved{in.epoch(),
+                              in.address(),
+                              in.port(),
+                              in.problem(),
+                              {in.alternatives().begin(), in.alternatives().end()}});
 }
 
 void Put(const Ack& ack, v1::NodeMessage& out) {
   out.mutable_ack()->set_epoch(ack.epoch);
   out.mutable_ack()->set_problem(ack.problem);
+  out.mutable_ack()->set_address(ack.address);
 }
 
 void Put(const Beat& beat, v1::NodeMessage& out) {
@@ -149,7 +159,7 @@ Result<NodeMessage> FromWire(const v1::NodeMessage& in) {
     case v1::NodeMessage::kReserved:
       return Take(in.reserved());
     case v1::NodeMessage::kAck:
-      return NodeMessage(Ack{in.ack().epoch(), in.ack().problem()});
+      return NodeMessage(Ack{in.ack().epoch(), in.ack().problem(), in.ack().address()});
     case v1::NodeMessage::kBeat:
       return NodeMessage(Beat{in.beat().sent_unix_ns()});
     case v1::NodeMessage::kProgress:
@@ -168,6 +178,7 @@ Result<NodeMessage> FromWire(const v1::NodeMessage& in) {
     }
     case v1::NodeMessage::kBye:
       return NodeMessage(Bye{in.bye().reason()});
+    case v1::NodeMessage::kProof:
     case v1::NodeMessage::kResume:  // of the stream itself: NodeStream
     case v1::NodeMessage::KIND_NOT_SET:
       break;

@@ -183,5 +183,29 @@ TEST(EndpointPlannerTest, ConfRefusesLimitsThatCannotHold) {
               StatusIs(kInvalid, HasSubstr("(is_host): must be one of")));
 }
 
+TEST(EndpointPlannerTest, ConfNamesTheFilesOfTls) {
+  const auto plan =
+      PlanFor(1, {"--rdzv-conf=tls_ca=a.pem,tls_cert=c.pem,tls_key=k.pem,tls_mutual=1"});
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->endpoint.trust.tls_authorities, "a.pem");
+  EXPECT_EQ(plan->endpoint.trust.tls_certificate, "c.pem");
+  EXPECT_EQ(plan->endpoint.trust.tls_key, "k.pem");
+  EXPECT_TRUE(plan->endpoint.trust.tls_mutual);
+  EXPECT_FALSE(PlanFor(1, {"--rdzv-conf=tls_ca=a.pem"})->endpoint.trust.tls_mutual);
+  EXPECT_THAT(PlanFor(1, {"--rdzv-conf=tls_cert=c.pem,tls_key=k.pem"}),
+              StatusIs(kInvalid, HasSubstr("needs tls_ca")));
+  for (const char* conf : {"tls_ca=a,tls_cert=c", "tls_ca=a,tls_key=k", "tls_ca=a,tls_mutual=1"}) {
+    EXPECT_THAT(PlanFor(1, {std::string("--rdzv-conf=") + conf}),
+                StatusIs(kInvalid, HasSubstr("tls_cert and tls_key")));
+  }
+}
+
+TEST(EndpointPlannerTest, AC10dPortThatIsNotGivenIsTheFirstOfEight) {
+  EXPECT_FALSE(
+      PlanFor(2, {"--rdzv-backend=c10d", "--rdzv-endpoint=a"})->endpoint.control_port_explicit);
+  EXPECT_TRUE(
+      PlanFor(2, {"--rdzv-backend=c10d", "--rdzv-endpoint=a:5"})->endpoint.control_port_explicit);
+}
+
 }  // namespace
 }  // namespace lr::launcher

@@ -41,6 +41,19 @@ TEST(PortHolderTest, RefusesOrdinaryBindsAndYieldsToAReusingStore) {
   EXPECT_TRUE(store.is_open());
 }
 
+TEST(PortHolderTest, TwoLaunchersNeverHoldTheSamePort) {
+  const auto first = PortHolder::Hold(0);
+  ASSERT_THAT(first, IsOk());
+  EXPECT_THAT(
+      PortHolder::Hold((*first)->port()),
+      StatusIs(StatusCode::kAlreadyExists, HasSubstr("reserved for the workers of another")));
+  std::string notice;
+  const auto other = HoldWorkerPort((*first)->port(), /*explicit_port=*/false, notice);
+  ASSERT_THAT(other, IsOk());
+  EXPECT_NE((*other)->port(), (*first)->port());
+  EXPECT_THAT(notice, HasSubstr("uses the free port"));
+}
+
 TEST(PortHolderTest, ReleasesWithItsLife) {
   boost::asio::io_context loop;
   int port = 0;

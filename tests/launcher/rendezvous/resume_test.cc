@@ -36,7 +36,8 @@ class Node {
       std::visit([this](const auto& body) { On(body); }, message);
     };
     events.lost = [this](const std::string& why) { lost = why; };
-    link = MakeRemoteLink(loop, "127.0.0.1", port, std::move(events), resume_within);
+    link = MakeRemoteLink(
+        loop, "127.0.0.1", port, std::move(events), {.resume_within = resume_within});
     Hello hello{.identity = MakeNode(name, rank)};
     hello.live_port = live_port;
     link->Send(std::move(hello));

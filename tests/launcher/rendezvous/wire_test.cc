@@ -69,8 +69,8 @@ void ExpectRoundTrip(const Message& message) {
 
 std::vector<NodeMessage> NodeMessages() {
   return {Hello{FullIdentity(), 3, 4711, "", false},
-          Reserved{7, "10.0.0.4", 29501, "busy"},
-          Ack{7, "no route"},
+          Reserved{7, "10.0.0.4", 29501, "busy", {"10.0.0.5", "fd00::1"}},
+          Ack{7, "no route", "10.0.0.4"},
           Beat{1'700'000'000'000'000'000},
           Progress{7, {41'233, 41'000}},
           Ended{7, FullEnding()},
