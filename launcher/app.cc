@@ -118,17 +118,21 @@ Status App::Join() {
   identity.min_nodes = plan_.min_nodes;
   identity.max_nodes = plan_.max_nodes;
   identity.node_rank = plan_.node_rank;
-  identity.local_addr = plan_.local_addr;
+  identity.scheduler_index = plan_.scheduler_index;
+  identity.local_addr = plan_.local_addrs.empty() ? "" : plan_.local_addrs.front();
   identity.program_name = BaseName(plan_.program.given);
   identity.plan_digest = PlanDigest(plan_, facts_.foreign_digest, facts_.build);
   const RendezvousEndpoint endpoint{.standalone = plan_.endpoint.standalone,
                                     .host = plan_.endpoint.host,
                                     .worker_port = plan_.endpoint.worker_port,
                                     .control_port = plan_.endpoint.control_port,
+                                    .control_port_explicit = plan_.endpoint.control_port_explicit,
                                     .worker_port_explicit = plan_.endpoint.worker_port_explicit,
                                     .join_timeout = plan_.endpoint.join_timeout,
                                     .times = plan_.endpoint.times,
                                     .is_host = plan_.endpoint.is_host,
+                                    .local_addrs = plan_.local_addrs,
+                                    .trust = plan_.endpoint.trust,
                                     .policy = plan_.policy,
                                     .native = plan_.program.native};
   LR_ASSIGN(membership_, doors_.join(loop_, std::move(identity), endpoint, MembershipEvents()));
@@ -177,10 +181,6 @@ void App::OnGo(int64_t epoch) {
     OpenReport();
   }
   report_->Started(*assignment_, WantsLogFiles(plan_.logs) ? node_.attempt_dir : "");
-  const NodeAssignment& own = OwnNode(*assignment_, facts_.node_id);
-  if (own.first_rank == 0) {
-    membership_->ReleaseWorkerPort();
-  }
   group_ = std::make_unique<WorkerGroup>(
       loop_,
       OutputSinks{.console = console_, .logs = logs_},

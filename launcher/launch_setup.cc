@@ -106,6 +106,7 @@ Result<LaunchSetup> Prepare(const Steps& input) {
                        {.machine = ProbeMachine(""),
                         .topology = [] { return ProbeTopology("", AllowedCpus()); },
                         .interface_address = InterfaceAddress,
+                        .full_host_name = [] { return FullHostName(""); },
                         .environment = reader,
                         .random_id = input.random_id}));
   if (line.dialect == Dialect::kAccelerate) {

@@ -50,7 +50,9 @@ void HoldCallbackQueue() {
   });
 }
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, int largest_reply) {
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target,
+                                           int largest_reply,
+                                           const ChannelSecurity& security) {
   RouteGrpcLogs();
   HoldCallbackQueue();
   grpc::ChannelArguments arguments;
@@ -58,7 +60,13 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, int larges
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  if (!security.credentials) {
+    return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  }
+  if (!security.peer_name.empty()) {
+    arguments.SetSslTargetNameOverride(security.peer_name);
+  }
+  return grpc::CreateCustomChannel(target, security.credentials, arguments);
 }
 
 void ConfigureServer(grpc::ServerBuilder& builder, int largest_request) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <grpcpp/channel.h>
+#include <grpcpp/security/credentials.h>
 #include <grpcpp/server_builder.h>
 
 namespace lr::rpc {
@@ -22,7 +23,15 @@ void HoldCallbackQueue();
 /// A channel of its own (connections and back-off are not shared with other channels of the
 /// process), never through a proxy, without keep-alive: who is silent is judged by our messages.
 /// `target`: "unix:/path", "ipv4:10.0.0.1:29501", "ipv6:[::1]:29501".
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, int largest_reply);
+/// `security`: null credentials mean none.
+struct ChannelSecurity {
+  std::shared_ptr<grpc::ChannelCredentials> credentials = {};
+  std::string peer_name = {};  ///< that the other side's certificate must bear; empty: the target's
+};
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target,
+                                           int largest_reply,
+                                           const ChannelSecurity& security = {});
 
 /// Limits of a server of ours. A port belongs to one process: no address is shared.
 void ConfigureServer(grpc::ServerBuilder& builder, int largest_request);

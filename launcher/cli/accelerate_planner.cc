@@ -133,17 +133,6 @@ Status TranslateAddress(CommandLine& line, int machines) {
   return {};
 }
 
-/// The static rendezvous of several machines needs to know which one this is.
-Status CheckMachineRank(const CommandLine& line, int machines) {
-  const bool asked = line.has(Option::kNumMachines) && machines > 1;
-  if (asked && line.text(Option::kRdzvBackend) == "static" && !line.has(Option::kNodeRank)) {
-    return InvalidArgument("{}: --machine-rank is missing, the index of this machine (0 to {})",
-                           line.spelled(Option::kNumMachines),
-                           machines - 1);
-  }
-  return {};
-}
-
 void TranslateThreads(CommandLine& line, const PlanningFacts& facts) {
   Rename(line, Option::kNumCpuThreads, Option::kOmpThreads);
   const bool decided =
@@ -160,7 +149,6 @@ Result<CommandLine> TranslateAccelerate(CommandLine line, const PlanningFacts& f
   LR_ASSIGN(const int machines, Machines(line));
   Rename(line, Option::kNumMachines, Option::kNnodes);
   Rename(line, Option::kMachineRank, Option::kNodeRank);
-  LR_TRY(CheckMachineRank(line, machines));
   LR_TRY(TranslateProcesses(line, machines, facts));
   LR_TRY(TranslateAddress(line, machines));
   TranslateThreads(line, facts);
@@ -168,6 +156,19 @@ Result<CommandLine> TranslateAccelerate(CommandLine line, const PlanningFacts& f
     Set(line, Option::kNumaBinding, "node", line.spelled(Option::kEnableCpuAffinity));
   }
   return line;
+}
+
+Status CheckMachineRank(const CommandLine& line) {
+  if (!line.has(Option::kNumMachines)) {
+    return {};
+  }
+  LR_ASSIGN(const int machines, Machines(line));
+  if (machines > 1 && line.text(Option::kRdzvBackend) == "static" && !line.has(Option::kNodeRank)) {
+    return InvalidArgument("{}: --machine-rank is missing, the index of this machine (0 to {})",
+                           line.spelled(Option::kNumMachines),
+                           machines - 1);
+  }
+  return {};
 }
 
 EnvironmentReader WithChosenDevices(const CommandLine& line, const PlanningFacts& facts) {

@@ -14,6 +14,10 @@ namespace lr::launcher {
 /// that dialect.
 Result<CommandLine> TranslateAccelerate(CommandLine line, const PlanningFacts& facts);
 
+/// The static rendezvous of several machines needs to know which one this is: by the command line
+/// or a scheduler.
+Status CheckMachineRank(const CommandLine& line);
+
 /// The environment as workers will see it with --gpu-ids and --cpu: what devices are counted by.
 EnvironmentReader WithChosenDevices(const CommandLine& line, const PlanningFacts& facts);
 

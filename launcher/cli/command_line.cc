@@ -237,11 +237,9 @@ class Parser {
       line_.program.clear();
     }
     const auto previous = line_.given.find(spec.option);
-    if (spec.option == Option::kLocalAddr && previous != line_.given.end() &&
-        previous->second.text != value.text) {
-      return InvalidArgument("{} and {}: several addresses of one node are not in this version",
-                             previous->second.spelled,
-                             value.spelled);
+    if (spec.option == Option::kLocalAddr && previous != line_.given.end()) {
+      value.text = fmt::format("{},{}", previous->second.text, value.text);  // all of them count
+      value.spelled = fmt::format("{} {}", previous->second.spelled, value.spelled);
     }
     line_.given[spec.option] = std::move(value);  // the last one counts, as with torchrun
     return {};

@@ -63,10 +63,10 @@ std::string EndpointText(const LaunchPlan& plan) {
   if (endpoint.standalone) {
     return fmt::format("one node; workers meet at {}, {}", host, port);
   }
-  const std::string control =
-      endpoint.control_port == 0
-          ? fmt::format("port {} to {}", endpoint.worker_port + 1, endpoint.worker_port + 8)
-          : fmt::format("port {}", endpoint.control_port);
+  const int first = endpoint.control_port == 0 ? endpoint.worker_port + 1 : endpoint.control_port;
+  const std::string control = endpoint.control_port_explicit
+                                  ? fmt::format("port {}", first)
+                                  : fmt::format("port {} to {}", first, first + 7);
   return fmt::format("nodes meet at {} {} (at most {} s); workers at {}",
                      host,
                      control,
@@ -97,9 +97,11 @@ std::string PlanText(const LaunchPlan& plan) {
     signals.push_back(SignalName(signal));
   }
   return fmt::format(
-      "plan\n  nodes     {}\n  workers   {} here\n  meeting   {}\n  limits    {}\n  run id    {}\n "
+      "plan\n  scheduler {}\n  nodes     {}\n  workers   {} here\n  meeting   {}\n  limits    {}\n "
+      " run id    {}\n "
       " program   {} "
       "({})\n  stop on   {}, killed after {:.1f} s\n",
+      plan.scheduler.empty() ? "none" : plan.scheduler,
       plan.max_nodes,
       plan.local_size,
       EndpointText(plan),

@@ -35,7 +35,13 @@ Json MeetingToJson(const EndpointPlan& endpoint) {
           {"control_port", endpoint.control_port},
           {"is_host", endpoint.is_host ? Json(*endpoint.is_host) : Json()},
           {"join_timeout_s", endpoint.join_timeout.count()},
-          {"limits", LimitsToJson(endpoint.times)}};
+          {"limits", LimitsToJson(endpoint.times)},
+          {"token_file", endpoint.trust.token_file},
+          {"tls",
+           {{"ca", endpoint.trust.tls_authorities},
+            {"cert", endpoint.trust.tls_certificate},
+            {"key", endpoint.trust.tls_key},
+            {"mutual", endpoint.trust.tls_mutual}}}};
 }
 
 Json PlanToJson(const LaunchPlan& plan) {
@@ -46,6 +52,8 @@ Json PlanToJson(const LaunchPlan& plan) {
   return {{"min_nodes", plan.min_nodes},
           {"max_nodes", plan.max_nodes},
           {"node_rank", plan.node_rank ? Json(*plan.node_rank) : Json()},
+          {"scheduler", plan.scheduler},
+          {"scheduler_index", plan.scheduler_index ? Json(*plan.scheduler_index) : Json()},
           {"workers_here", plan.local_size},
           {"meeting", MeetingToJson(plan.endpoint)},
           {"run_id", plan.run_id},

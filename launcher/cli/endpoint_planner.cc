@@ -75,26 +75,14 @@ Status CheckBackend(const CommandLine& line) {
 }
 
 /// the identity that all nodes of a run share.
-std::string RunIdentity(const CommandLine& line,
-                        bool one_node,
-                        const EnvironmentReader& environment,
-                        const std::string& random_id) {
+std::string RunIdentity(const CommandLine& line, bool one_node, const std::string& random_id) {
   constexpr size_t kShort = 12;
   const std::string id = line.text(Option::kRdzvId);
   const bool standalone = line.flag(Option::kStandalone);
   if (!standalone && !id.empty() && id != "none") {
     return id;
   }
-  if (one_node) {
-    return random_id.substr(0, kShort);
-  }
-  const std::optional<std::string> job = environment("SLURM_JOB_ID");
-  if (!job || job->empty()) {
-    return "";
-  }
-  const std::optional<std::string> step = environment("SLURM_STEP_ID");
-  return step && !step->empty() ? fmt::format("slurm-{}.{}", *job, *step)
-                                : fmt::format("slurm-{}", *job);
+  return one_node ? random_id.substr(0, kShort) : "";
 }
 
 /// One node: only the workers' store needs an address.
@@ -139,6 +127,7 @@ Status PlanSeveralNodes(const CommandLine& line,
     endpoint.worker_port_explicit = port.has_value();
   } else {
     endpoint.control_port = given.endpoint->port.value_or(kC10dPort);
+    endpoint.control_port_explicit = given.endpoint->port.has_value();
   }
   return {};
 }
@@ -195,7 +184,6 @@ void NoteOverridden(const CommandLine& line, bool is_static, RendezvousPlan& pla
 Result<RendezvousPlan> PlanRendezvous(const CommandLine& line,
                                       int min_nodes,
                                       int max_nodes,
-                                      const EnvironmentReader& environment,
                                       const std::string& random_id) {
   RendezvousPlan plan;
   LR_TRY(CheckBackend(line));
@@ -212,7 +200,7 @@ Result<RendezvousPlan> PlanRendezvous(const CommandLine& line,
   }
   LR_TRY(ApplyRendezvousConf(line, plan.endpoint, plan.notes));
   NoteOverridden(line, is_static, plan);
-  plan.run_id = RunIdentity(line, max_nodes == 1, environment, random_id);
+  plan.run_id = RunIdentity(line, max_nodes == 1, random_id);
   return plan;
 }
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/contract/worker_environment.h"
 #include "launcher/cli/command_line.h"
 #include "launcher/plan/launch_plan.h"
 
@@ -21,7 +20,6 @@ struct RendezvousPlan {
 Result<RendezvousPlan> PlanRendezvous(const CommandLine& line,
                                       int min_nodes,
                                       int max_nodes,
-                                      const EnvironmentReader& environment,
                                       const std::string& random_id);
 
 }  // namespace lr::launcher

@@ -8,6 +8,7 @@
 #include "launcher/cli/log_options.h"
 #include "launcher/cli/option_values.h"
 #include "launcher/cli/placement_planner.h"
+#include "launcher/cli/scheduler_planner.h"
 
 namespace lr::launcher {
 namespace {
@@ -36,27 +37,64 @@ Status PlanSizes(const CommandLine& line, const PlanningFacts& facts, LaunchPlan
   return {};
 }
 
+/// "ADDR", "@INTERFACE" or several of them.
+Status PlanLocalAddresses(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
+  constexpr size_t kMost = 8;
+  const std::string spelled = line.spelled(Option::kLocalAddr);
+  if (line.text(Option::kLocalAddr).empty()) {
+    return {};
+  }
+  for (const std::string& given : Split(line.text(Option::kLocalAddr), ',')) {
+    std::string address(Trim(given));
+    if (address.starts_with('@')) {
+      const std::string interface = address.substr(1);
+      const std::optional<std::string> found = facts.interface_address(interface);
+      if (!found) {
+        return InvalidArgument(
+            "{}: this node has no interface {} with an address for its peers", spelled, interface);
+      }
+      address = *found;
+    }
+    if (address.empty() || address.find('@') != std::string::npos) {
+      return InvalidArgument("{}: '{}' is neither an address nor @INTERFACE", spelled, given);
+    }
+    plan.local_addrs.push_back(std::move(address));
+  }
+  return plan.local_addrs.size() <= kMost
+             ? Status()
+             : InvalidArgument("{}: at most {} addresses", spelled, kMost);
+}
+
 Status PlanEndpoint(const CommandLine& line, const PlanningFacts& facts, LaunchPlan& plan) {
-  LR_ASSIGN(
-      RendezvousPlan rendezvous,
-      PlanRendezvous(line, plan.min_nodes, plan.max_nodes, facts.environment, facts.random_id));
+  LR_ASSIGN(RendezvousPlan rendezvous,
+            PlanRendezvous(line, plan.min_nodes, plan.max_nodes, facts.random_id));
   plan.endpoint = rendezvous.endpoint;
   if (line.text(Option::kRdzvBackend) == "static") {
     plan.min_nodes = plan.max_nodes;
   }
   plan.run_id = rendezvous.run_id;
   plan.notes.insert(plan.notes.end(), rendezvous.notes.begin(), rendezvous.notes.end());
-  plan.local_addr = line.text(Option::kLocalAddr);
-  if (plan.local_addr.starts_with('@')) {
-    const std::string interface = plan.local_addr.substr(1);
-    const std::optional<std::string> address = facts.interface_address(interface);
-    if (!address) {
-      return InvalidArgument("{}: this node has no interface {} with an address for its peers",
-                             line.spelled(Option::kLocalAddr),
-                             interface);
-    }
-    plan.local_addr = *address;
+  return PlanLocalAddresses(line, facts, plan);
+}
+
+/// without anything a run of several machines works as under torchrun, and says so once.
+Status PlanTrust(const CommandLine& line, LaunchPlan& plan) {
+  TrustPlan& trust = plan.endpoint.trust;
+  trust.token_file = line.text(Option::kRdzvTokenFile);
+  const std::string& host = plan.endpoint.host;
+  const bool here = host == "localhost" || host == "::1" || host.starts_with("127.");
+  if (plan.endpoint.standalone || here || !trust.token_file.empty() || trust.tls_mutual) {
+    return {};
   }
+  if (line.flag(Option::kRequireAuth)) {
+    return InvalidArgument(
+        "{}: give every node the same --rdzv-token-file, or mutual TLS by "
+        "--rdzv-conf=tls_ca=…,tls_cert=…,tls_key=…,tls_mutual=1",
+        line.spelled(Option::kRequireAuth));
+  }
+  plan.notes.push_back(fmt::format(
+      "whoever reaches {} may join this run; --rdzv-token-file lets only those in who have it",
+      host));
   return {};
 }
 
@@ -218,10 +256,12 @@ std::vector<ResolvedOption> Resolved(const CommandLine& line, const PlanningFact
     ResolvedOption option{.name = std::string(spec.name),
                           .value = ShownValue(line, spec),
                           .source = ValueSource::kDefault,
-                          .variable = std::string(spec.variable)};
+                          .variable = ""};
     const auto inherited = facts.environment(std::string(kShutdownVariable));
     if (line.has(spec.option)) {
-      option.source = line.given.at(spec.option).source;
+      const OptionValue& given = line.given.at(spec.option);
+      option.source = given.source;
+      option.variable = given.spelled.substr(0, given.spelled.find('='));
     } else if (spec.option == Option::kShutdownTimeout && inherited) {
       option.value = *inherited;
       option.source = ValueSource::kEnvironment;
@@ -232,6 +272,18 @@ std::vector<ResolvedOption> Resolved(const CommandLine& line, const PlanningFact
   return options;
 }
 
+/// What is still open and the scheduler knows (J-40).
+Status PlanScheduler(const PlanningFacts& facts, CommandLine& line, LaunchPlan& plan) {
+  const bool pod = facts.environment("JOB_COMPLETION_INDEX") && facts.full_host_name;
+  LR_ASSIGN(const std::optional<Scheduler> scheduler,
+            ReadScheduler(facts.environment, pod ? facts.full_host_name() : ""));
+  LR_ASSIGN(SchedulerPlan supplied, ApplyScheduler(scheduler, line));
+  plan.scheduler = std::move(supplied.name);
+  plan.scheduler_index = supplied.index;
+  plan.notes.insert(plan.notes.end(), supplied.notes.begin(), supplied.notes.end());
+  return CheckMachineRank(line);
+}
+
 }  // namespace
 
 Result<LaunchPlan> PlanLaunch(const CommandLine& given,
@@ -239,12 +291,14 @@ Result<LaunchPlan> PlanLaunch(const CommandLine& given,
                               const PlanningFacts& machine_facts) {
   PlanningFacts facts = machine_facts;
   facts.environment = WithChosenDevices(given, machine_facts);
-  LR_ASSIGN(const CommandLine line, TranslateAccelerate(given, facts));
+  LR_ASSIGN(CommandLine line, TranslateAccelerate(given, facts));
   LaunchPlan plan;
   plan.program = std::move(program);
   plan.notes = line.notes;
+  LR_TRY(PlanScheduler(facts, line, plan));
   LR_TRY(PlanSizes(line, facts, plan));
   LR_TRY(PlanEndpoint(line, facts, plan));
+  LR_TRY(PlanTrust(line, plan));
   LR_TRY(PlanStopping(line, facts, plan));
   LR_TRY(PlanPolicy(line, plan));
   LR_TRY(PlanHang(line, plan));

@@ -20,6 +20,7 @@ struct PlanningFacts {
   MachineFacts machine;
   std::function<CpuTopology()> topology;  ///< asked only when an option needs it
   std::function<std::optional<std::string>(const std::string& interface)> interface_address = {};
+  std::function<std::string()> full_host_name = {};  ///< asked only under Kubernetes
   EnvironmentReader environment;
   std::string random_id;  ///< at least 12 random digits
 };

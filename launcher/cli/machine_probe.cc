@@ -87,6 +87,14 @@ double QuotaCpus(const std::string& root) {
   }
 }
 
+std::string KernelHostName() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') {
+    return "localhost";
+  }
+  return name.data();
+}
+
 }  // namespace
 
 MachineFacts ProbeMachine(const std::string& root) {
@@ -131,12 +139,19 @@ std::optional<std::string> InterfaceAddress(const std::string& interface) {
 }
 
 std::string ShortHostName() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') {
-    return "localhost";
-  }
-  const std::string full(name.data());
+  const std::string full = KernelHostName();
   return full.substr(0, full.find('.'));
+}
+
+std::string FullHostName(const std::string& root) {
+  const std::string own = KernelHostName();
+  std::istringstream words(ReadSmallFile(root + "/etc/hosts"));
+  for (std::string word; own.find('.') == std::string::npos && words >> word;) {
+    if (word.starts_with(own + ".")) {
+      return word;
+    }
+  }
+  return own;
 }
 
 std::string RandomId() {

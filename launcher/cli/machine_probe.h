@@ -20,6 +20,10 @@ std::optional<std::string> InterfaceAddress(const std::string& interface);
 /// The short host name, as torchrun's ${hostname}.
 std::string ShortHostName();
 
+/// The host name with its domain as /etc/hosts tells it (a pod's lies there); without one the host
+/// name alone. No name server is asked.
+std::string FullHostName(const std::string& root);
+
 /// 128 random bits as 32 hexadecimal digits.
 std::string RandomId();
 

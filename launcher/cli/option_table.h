@@ -18,6 +18,8 @@ enum class Option {
   kRdzvBackend,
   kRdzvId,
   kRdzvConf,
+  kRdzvTokenFile,
+  kRequireAuth,
   kMasterAddr,
   kMasterPort,
   kLocalAddr,

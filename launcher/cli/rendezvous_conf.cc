@@ -32,6 +32,18 @@ constexpr std::array kLimits = std::to_array<Limit>({
     {"host_lost_timeout", &RendezvousTimes::host_lost},
 });
 
+/// Keys that are a file.
+struct File {
+  std::string_view key;
+  std::string TrustPlan::*file;
+};
+
+constexpr std::array kFiles = std::to_array<File>({
+    {"tls_ca", &TrustPlan::tls_authorities},
+    {"tls_cert", &TrustPlan::tls_certificate},
+    {"tls_key", &TrustPlan::tls_key},
+});
+
 struct Unused {
   std::string_view key;
   std::string_view why;
@@ -47,7 +59,11 @@ constexpr std::array kUnused = std::to_array<Unused>({
 });
 
 std::vector<std::string> KnownKeys() {
-  std::vector<std::string> keys = {"join_timeout", "timeout", "keep_alive_max_attempt", "is_host"};
+  std::vector<std::string> keys = {
+      "join_timeout", "timeout", "keep_alive_max_attempt", "is_host", "tls_mutual"};
+  for (const File& file : kFiles) {
+    keys.emplace_back(file.key);
+  }
   for (const Limit& limit : kLimits) {
     keys.emplace_back(limit.key);
   }
@@ -66,7 +82,8 @@ class Conf {
     LR_TRY(CheckKeys());
     LR_TRY(ApplyJoin(endpoint));
     LR_TRY(ApplyLimits(endpoint.times));
-    LR_TRY(ApplyHost(endpoint));
+    LR_ASSIGN(endpoint.is_host, ReadTruth("is_host"));
+    LR_TRY(ApplyTls(endpoint.trust));
     for (const Unused& unused : kUnused) {
       if (pairs_.contains(std::string(unused.key))) {
         notes.push_back(
@@ -140,21 +157,41 @@ class Conf {
     return {};
   }
 
-  Status ApplyHost(EndpointPlan& endpoint) const {
-    const auto found = pairs_.find("is_host");
-    if (found == pairs_.end()) {
-      return {};
-    }
-    // torchrun's words for a truth value
-    for (const char* word : {"1", "true", "True", "t", "yes", "y"}) {
-      if (found->second == word) {
-        endpoint.is_host = true;
-        return {};
+  Status ApplyTls(TrustPlan& trust) const {
+    for (const File& file : kFiles) {
+      if (const auto found = pairs_.find(std::string(file.key)); found != pairs_.end()) {
+        trust.*file.file = found->second;
       }
     }
-    LR_TRY(CheckWord(found->second, Named("is_host"), {"0", "false", "False", "f", "no", "n"}));
-    endpoint.is_host = false;
+    LR_ASSIGN(const std::optional<bool> mutual, ReadTruth("tls_mutual"));
+    trust.tls_mutual = mutual.value_or(false);
+    const bool any = !trust.tls_certificate.empty() || !trust.tls_key.empty() || mutual;
+    if (any && trust.tls_authorities.empty()) {
+      return InvalidArgument(
+          "{}: TLS needs tls_ca, the authorities that the other nodes' "
+          "certificates come from",
+          spelled_);
+    }
+    if (trust.tls_certificate.empty() != trust.tls_key.empty() ||
+        (trust.tls_mutual && trust.tls_certificate.empty())) {
+      return InvalidArgument("{}: tls_cert and tls_key are missing or belong together", spelled_);
+    }
     return {};
+  }
+
+  /// In torchrun's words for a truth value.
+  Result<std::optional<bool>> ReadTruth(const std::string& key) const {
+    const auto found = pairs_.find(key);
+    if (found == pairs_.end()) {
+      return std::optional<bool>();
+    }
+    for (const char* word : {"1", "true", "True", "t", "yes", "y"}) {
+      if (found->second == word) {
+        return std::optional(true);
+      }
+    }
+    LR_TRY(CheckWord(found->second, Named(key), {"0", "false", "False", "f", "no", "n"}));
+    return std::optional(false);
   }
 
   const std::string spelled_;

@@ -53,17 +53,28 @@ struct RendezvousTimes {
   std::chrono::milliseconds host_lost{60'000};
 };
 
+/// What protects the rendezvous of several nodes (3.8); empty: nothing.
+struct TrustPlan {
+  std::string token_file;       ///< --rdzv-token-file
+  std::string tls_certificate;  ///< --rdzv-conf tls_cert; the others likewise
+  std::string tls_key;
+  std::string tls_authorities;
+  bool tls_mutual = false;
+};
+
 /// Where the nodes meet and where the workers' store will be (spec 3.2, 3.5).
 struct EndpointPlan {
   bool standalone = false;  ///< one node: nothing to agree with anybody
   std::string host;
-  int worker_port = 0;   ///< 0: a free one is taken and held
-  int control_port = 0;  ///< 0: follows from worker_port
+  int worker_port = 0;                 ///< 0: a free one is taken and held
+  int control_port = 0;                ///< the first that is tried; 0: follows from worker_port
+  bool control_port_explicit = false;  ///< only that one
   bool worker_port_explicit = false;
   std::chrono::seconds join_timeout{600};
   RendezvousTimes times = {};
   std::optional<bool>
       is_host;  ///< --rdzv-conf is_host: serve, or never serve, whatever the address
+  TrustPlan trust = {};
 };
 
 /// What one worker gets beyond torchrun's variables, by the options of its launcher.
@@ -83,9 +94,12 @@ struct LaunchPlan {
   int max_nodes = 1;
   int local_size = 1;
   std::optional<int> node_rank;  ///< only when given
+  std::string scheduler;         ///< what started this launcher, for people; empty: nobody known
+  std::optional<int> scheduler_index;  ///< of this node among those that it started, where ranks
+                                       ///< are agreed on
   EndpointPlan endpoint;
-  std::string run_id;  ///< empty: several nodes and no identity given (R-11)
-  std::string local_addr;
+  std::string run_id;                    ///< empty: several nodes and no identity given (R-11)
+  std::vector<std::string> local_addrs;  ///< --local-addr: the first is the one that others use
   std::string role = "default";
   ProgramPlan program;
   std::vector<WorkerPlacement> placements;  ///< by local rank; empty: nothing special

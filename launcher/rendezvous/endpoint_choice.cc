@@ -39,14 +39,14 @@ AddressChoice ChooseWorkerAddress(const AddressFacts& facts) {
     if (given) {
       return {facts.given_host, "the address given"};
     }
-    return facts.local_addr.empty() ? AddressChoice{"127.0.0.1", "one node"}
-                                    : AddressChoice{facts.local_addr, "--local-addr"};
+    return facts.local_addrs.empty() ? AddressChoice{"127.0.0.1", "one node"}
+                                     : AddressChoice{facts.local_addrs.front(), "--local-addr"};
   }
   if (given && OwnsAny(facts.resolved, facts.own)) {
     return {facts.given_host, "the endpoint as given, which is this node's"};
   }
-  if (!facts.local_addr.empty()) {
-    return {facts.local_addr, "--local-addr"};
+  if (!facts.local_addrs.empty()) {
+    return {facts.local_addrs.front(), "--local-addr"};
   }
   if (!facts.seen_from.empty() && !IsLoopback(facts.seen_from)) {
     return {facts.seen_from, "the address from which the host sees this node"};
@@ -58,6 +58,29 @@ AddressChoice ChooseWorkerAddress(const AddressFacts& facts) {
     return {*global, "the first address of this node that is not local"};
   }
   return {"127.0.0.1", "this node has no other address"};
+}
+
+std::vector<std::string> AlternativeAddresses(const AddressFacts& facts,
+                                              const AddressChoice& chosen) {
+  constexpr size_t kMost = 8;
+  if (facts.one_node) {
+    return {};
+  }
+  std::vector<std::string> candidates = facts.local_addrs;
+  if (candidates.empty() && chosen.address != facts.given_host) {
+    candidates = facts.own;
+    candidates.insert(candidates.begin(), facts.seen_from);
+  }
+  std::vector<std::string> others;
+  for (const std::string& address : candidates) {
+    const bool usable = !address.empty() && !IsLoopback(address) && !IsLinkLocal(address);
+    const bool known =
+        address == chosen.address || std::ranges::find(others, address) != others.end();
+    if (usable && !known && others.size() < kMost) {
+      others.push_back(address);
+    }
+  }
+  return others;
 }
 
 std::string ChooseListenAddress(const std::string& given_host) {

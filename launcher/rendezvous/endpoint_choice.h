@@ -16,11 +16,11 @@ bool OwnsAny(const std::vector<std::string>& resolved, const std::vector<std::st
 
 struct AddressFacts {
   bool one_node = false;
-  std::string given_host;             ///< of the endpoint, as typed; may be empty
-  std::vector<std::string> resolved;  ///< what it resolved to here
-  std::vector<std::string> own;       ///< of all interfaces
-  std::string local_addr;             ///< --local-addr
-  std::string seen_from;              ///< where the host sees this node
+  std::string given_host;                ///< of the endpoint, as typed; may be empty
+  std::vector<std::string> resolved;     ///< what it resolved to here
+  std::vector<std::string> own;          ///< of all interfaces
+  std::vector<std::string> local_addrs;  ///< --local-addr, in order
+  std::string seen_from;                 ///< where the host sees this node
 };
 
 struct AddressChoice {
@@ -30,6 +30,12 @@ struct AddressChoice {
 
 /// Order of R-32; always finds something: in the worst case an address that only this machine has.
 AddressChoice ChooseWorkerAddress(const AddressFacts& facts);
+
+/// Further addresses to try where some node cannot reach the chosen one: those given by
+/// --local-addr; without any, and unless the endpoint was given as this node's, all that are not
+/// local. At most eight.
+std::vector<std::string> AlternativeAddresses(const AddressFacts& facts,
+                                              const AddressChoice& chosen);
 
 /// Where a host listens: the literal address or "localhost" as given; all interfaces for a name,
 /// because other nodes may resolve it to another address than this one does (127.0.1.1 of Debian).

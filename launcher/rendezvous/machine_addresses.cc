@@ -6,6 +6,8 @@
 #include <memory>
 #include <netinet/in.h>
 
+#include <fmt/format.h>
+
 namespace lr::launcher {
 
 std::vector<std::string> OwnAddresses() {
@@ -29,6 +31,9 @@ std::vector<std::string> OwnAddresses() {
     std::array<char, INET6_ADDRSTRLEN> text{};
     if (raw != nullptr && inet_ntop(family, raw, text.data(), text.size()) != nullptr) {
       addresses.emplace_back(text.data());
+      if (addresses.back().starts_with("fe80:")) {  // means something with its interface alone
+        addresses.back() += fmt::format("%{}", entry->ifa_name);
+      }
     }
   }
   return addresses;

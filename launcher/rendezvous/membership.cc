@@ -26,6 +26,14 @@ class StandaloneLink : public HostLink {
   std::unique_ptr<HostLink> link_;
 };
 
+std::vector<int> ControlPorts(const RendezvousEndpoint& endpoint) {
+  if (endpoint.control_port == 0) {
+    return CandidatePorts(endpoint.worker_port + 1);
+  }
+  return endpoint.control_port_explicit ? std::vector{endpoint.control_port}
+                                        : CandidatePorts(endpoint.control_port);
+}
+
 Status Check(const NodeIdentity& identity, const RendezvousEndpoint& endpoint) {
   if (endpoint.standalone != (identity.max_nodes == 1)) {
     return InvalidArgument("a rendezvous of {} nodes {} be standalone",
@@ -39,9 +47,7 @@ Status Check(const NodeIdentity& identity, const RendezvousEndpoint& endpoint) {
                            identity.max_nodes,
                            kMaxNodes);
   }
-  if (!endpoint.standalone &&
-      (endpoint.host.empty() ||
-       CandidatePorts(endpoint.control_port, endpoint.worker_port).empty())) {
+  if (!endpoint.standalone && (endpoint.host.empty() || ControlPorts(endpoint).empty())) {
     return InvalidArgument("worker port {} of '{}' leaves no port above it for the rendezvous",
                            endpoint.worker_port,
                            endpoint.host);
@@ -54,7 +60,7 @@ SearchOptions MakeOptions(const NodeIdentity& identity,
                           const Membership::Events& events) {
   SearchOptions options;
   options.host = endpoint.host;
-  options.ports = CandidatePorts(endpoint.control_port, endpoint.worker_port);
+  options.ports = ControlPorts(endpoint);
   options.rules.run_id = identity.run_id;
   options.rules.min_nodes = identity.min_nodes;
   options.rules.max_nodes = identity.max_nodes;
@@ -71,6 +77,7 @@ SearchOptions MakeOptions(const NodeIdentity& identity,
   options.timing.last_call = endpoint.times.last_call;
   options.timing.reform_last_call = endpoint.times.reform_last_call;
   options.timing.stop = endpoint.policy.stop_limit;
+  options.remote.resume_within = endpoint.times.host_lost;
   options.note = events.note;
   return options;
 }
@@ -84,8 +91,9 @@ Result<std::unique_ptr<Membership>> Membership::Start(boost::asio::io_context& l
   LR_TRY(Check(identity, endpoint));
   auto facts = std::make_shared<EndpointFacts>();
   const bool standalone = endpoint.standalone;
-  const SearchOptions options = MakeOptions(identity, endpoint, events);
+  SearchOptions options = MakeOptions(identity, endpoint, events);
   if (!standalone) {
+    LR_ASSIGN(options.remote.trust, ReadTrust(endpoint.trust, endpoint.host));
     facts->own = OwnAddresses();
   }
   auto agent = std::make_unique<NodeAgent>(

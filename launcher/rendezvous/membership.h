@@ -26,14 +26,16 @@ namespace lr::launcher {
 /// true, nothing leaves the process.
 struct RendezvousEndpoint {
   bool standalone = false;
-  std::string host;     ///< as given by the user
-  int worker_port = 0;  ///< 0: not given, a free one is chosen and held (R-31)
-  int control_port =
-      0;  ///< 0: derived (static: worker_port + 1 … + 8, R-3; c10d: the endpoint's port)
+  std::string host;      ///< as given by the user
+  int worker_port = 0;   ///< 0: not given, a free one is chosen and held (R-31)
+  int control_port = 0;  ///< of c10d; 0: derived (static: worker_port + 1 … + 8, R-3)
+  bool control_port_explicit = true;  ///< else the seven above it are tried, too
   bool worker_port_explicit = false;
   std::chrono::seconds join_timeout{600};
   RendezvousTimes times = {};
-  std::optional<bool> is_host = {};  ///< nullopt: whoever has the endpoint's address
+  std::optional<bool> is_host = {};           ///< nullopt: whoever has the endpoint's address
+  std::vector<std::string> local_addrs = {};  ///< --local-addr, in order
+  TrustPlan trust = {};
   RunPolicy policy = {};
   bool native = false;  ///< the workers speak worker.proto
 };
@@ -96,10 +98,6 @@ class Membership {
 
   /// Leaves before workers exist (a signal during the join).
   virtual void Leave(const std::string& reason) = 0;
-
-  /// Frees the reserved worker port so that rank 0 can bind it; call right before starting rank 0's
-  /// process.
-  virtual void ReleaseWorkerPort() = 0;
 };
 
 }  // namespace lr::launcher

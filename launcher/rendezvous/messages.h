@@ -15,7 +15,7 @@
 
 namespace lr::launcher {
 
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 
 // ---- node -> host
 
@@ -23,6 +23,7 @@ inline constexpr int kProtocolVersion = 1;
 struct Hello {
   NodeIdentity identity;
   int protocol = kProtocolVersion;
+  int live_port = 0;      ///< of the node's LiveSocket; 0: it has none
   std::string seen_from;  ///< filled by the host's side: the address the stream came from
   bool local = false;  ///< filled by the host's side: the host's own node, which cannot fall silent
 };
@@ -32,13 +33,15 @@ struct Reserved {
   int64_t epoch = 0;
   std::string address;
   int port = 0;
-  std::string problem;  ///< not empty: no endpoint, in words
+  std::string problem;                         ///< not empty: no endpoint, in words
+  std::vector<std::string> alternatives = {};  ///< addresses to be tried where that one fails
 };
 
 /// The node accepts the assignment; `problem`: it cannot reach rank 0's node.
 struct Ack {
   int64_t epoch = 0;
   std::string problem;
+  std::string address = {};  ///< of rank 0's node, as it was assigned; empty: whatever it is
 };
 
 struct Beat {
@@ -120,11 +123,12 @@ enum class RefusalCode {
   kHostLeft,
   kProtocol,
   kExcluded,
+  kWrongToken,
 };
 
 struct Refused {
   RefusalCode code = RefusalCode::kClosed;
-  int exit_code = 76;  ///< 75: timed out or the host is gone; 76: refused
+  int exit_code = 76;  ///< 75: timed out or the host is gone; 76: refused; 77: no access
   std::string text;    ///< one line for the user
 };
 

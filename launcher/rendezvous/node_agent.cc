@@ -45,6 +45,7 @@ NodeAgent::NodeAgent(boost::asio::io_context& loop,
 void NodeAgent::Join(LinkMaker make_link) {
   make_link_ = std::move(make_link);
   if (!one_node()) {
+    live_socket_ = LiveSocket::Open(loop_);
     StartJoinClock();
     StartBeating();
   }
@@ -71,7 +72,9 @@ void NodeAgent::OpenLink() {
   };
   heard_ = steady_clock::now();
   link_ = make_link_(std::move(events), has_run_);
-  link_->Send(Hello{identity_, kProtocolVersion, "", false});
+  Hello hello{.identity = identity_};
+  hello.live_port = live_socket_ ? live_socket_->port() : 0;
+  link_->Send(std::move(hello));
 }
 
 // ---- what the host says
@@ -100,6 +103,7 @@ void NodeAgent::On(const Waiting& waiting) {
 
 void NodeAgent::On(const Reserve& reserve) {
   std::string notice;
+  holder_.reset();  // of the epoch before
   Result<std::unique_ptr<PortHolder>> holder =
       HoldWorkerPort(endpoint_.worker_port, endpoint_.worker_port_explicit, notice);
   if (!holder.ok()) {
@@ -116,14 +120,16 @@ void NodeAgent::On(const Reserve& reserve) {
     spdlog::warn("{}", notice);
   }
   holder_ = *std::move(holder);
-  const AddressChoice choice = ChooseWorkerAddress({one_node(),
-                                                    endpoint_.host,
-                                                    facts_->resolved,
-                                                    facts_->own,
-                                                    identity_.local_addr,
-                                                    reserve.seen_from});
+  const AddressFacts facts{one_node(),
+                           endpoint_.host,
+                           facts_->resolved,
+                           facts_->own,
+                           endpoint_.local_addrs,
+                           reserve.seen_from};
+  const AddressChoice choice = ChooseWorkerAddress(facts);
   spdlog::debug("workers meet at {}: {}", HostPort(choice.address, holder_->port()), choice.reason);
-  link_->Send(Reserved{reserve.epoch, choice.address, holder_->port(), ""});
+  link_->Send(Reserved{
+      reserve.epoch, choice.address, holder_->port(), "", AlternativeAddresses(facts, choice)});
 }
 
 void NodeAgent::On(const Assign& assign) {
@@ -131,16 +137,17 @@ void NodeAgent::On(const Assign& assign) {
   phase_ = Phase::kAssigned;
   const int64_t epoch = assignment_.epoch;
   if (assignment_.nodes.front().node_id == identity_.node_id) {
-    link_->Send(Ack{epoch, ""});
+    link_->Send(Ack{epoch, "", assignment_.master_addr});
     return;
   }
-  probe_ = std::make_unique<ReachProbe>(loop_,
-                                        assignment_.master_addr,
-                                        assignment_.master_port,
-                                        kProbeLimit,
-                                        [this, epoch](const std::string& problem) {
-                                          link_->Send(Ack{epoch, problem});
-                                        });
+  probe_ = std::make_unique<ReachProbe>(
+      loop_,
+      assignment_.master_addr,
+      assignment_.master_port,
+      kProbeLimit,
+      [this, epoch, address = assignment_.master_addr](const ReachAnswer& answer) {
+        link_->Send(Ack{epoch, answer.problem, address});
+      });
 }
 
 void NodeAgent::On(const Go& go) {
@@ -264,10 +271,6 @@ void NodeAgent::Leave(const std::string& reason) {
   join_timer_.cancel();
   beat_timer_.cancel();
   retry_timer_.cancel();
-}
-
-void NodeAgent::ReleaseWorkerPort() {
-  holder_.reset();
 }
 
 // ---- time

@@ -17,6 +17,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "launcher/rendezvous/clock_offset.h"
+#include "launcher/rendezvous/live_socket.h"
 #include "launcher/rendezvous/membership.h"
 #include "launcher/rendezvous/node_link.h"
 #include "launcher/rendezvous/port_holder.h"
@@ -49,7 +50,6 @@ class NodeAgent : public Membership {
   void RequestStop(const StopOrder& order) override;
   void RequestControl(const ControlRequest& request) override;
   void Leave(const std::string& reason) override;
-  void ReleaseWorkerPort() override;
 
  private:
   /// The newest word of a worker, and what the host knows of it.
@@ -102,6 +102,7 @@ class NodeAgent : public Membership {
   Assignment assignment_;
   std::unique_ptr<PortHolder> holder_;
   std::unique_ptr<ReachProbe> probe_;
+  std::unique_ptr<LiveSocket> live_socket_;
   ClockOffset clock_;
   TrainingProgress progress_;  ///< of this node's workers in this epoch
   bool progress_told_ = true;

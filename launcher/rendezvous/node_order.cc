@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -35,8 +36,22 @@ bool ExplicitRanksUsable(const std::vector<OrderCandidate>& candidates) {
   return true;
 }
 
-/// The node at the endpoint first, then by host name, then by arrival.
-void SortNaturally(std::vector<size_t>& order, const std::vector<OrderCandidate>& candidates) {
+/// The scheduler's numbers count when every node has one and no two are the same.
+bool SchedulerIndicesUsable(const std::vector<OrderCandidate>& candidates) {
+  std::set<int> taken;
+  return std::ranges::all_of(candidates, [&](const OrderCandidate& candidate) {
+    return candidate.scheduler_index && taken.insert(*candidate.scheduler_index).second;
+  });
+}
+
+/// By the scheduler's numbers, else the node at the endpoint first, then by host name, then by
+/// arrival. Returns which of them it was.
+std::string SortNaturally(std::vector<size_t>& order,
+                          const std::vector<OrderCandidate>& candidates) {
+  if (SchedulerIndicesUsable(candidates)) {
+    std::ranges::sort(order, {}, [&](size_t i) { return *candidates[i].scheduler_index; });
+    return "the scheduler's numbers";
+  }
   std::ranges::sort(order, [&](size_t i, size_t j) {
     const OrderCandidate& a = candidates[i];
     const OrderCandidate& b = candidates[j];
@@ -48,6 +63,7 @@ void SortNaturally(std::vector<size_t>& order, const std::vector<OrderCandidate>
     }
     return a.join_order < b.join_order;
   });
+  return "the node at the endpoint first, then by host name, then by arrival";
 }
 
 /// Survivors of an epoch keep their relative order and, where possible, their rank; `order`, sorted
@@ -104,7 +120,7 @@ NodeOrder OrderNodes(const std::vector<OrderCandidate>& candidates) {
   }
   const auto given = std::ranges::count_if(
       candidates, [](const OrderCandidate& candidate) { return candidate.node_rank.has_value(); });
-  SortNaturally(result.order, candidates);
+  result.reason = SortNaturally(result.order, candidates);
   if (std::ranges::any_of(candidates, [](const auto& c) { return c.last_rank.has_value(); })) {
     KeepSurvivors(result.order, candidates);
     result.reason = "the ranks of the epoch before, newcomers in the holes";
@@ -115,7 +131,6 @@ NodeOrder OrderNodes(const std::vector<OrderCandidate>& candidates) {
         fmt::format("the explicit node ranks are not 0 to {} once each, so they are ignored",
                     candidates.size() - 1);
   }
-  result.reason = "the node at the endpoint first, then by host name, then by arrival";
   return result;
 }
 

@@ -16,6 +16,7 @@ struct OrderCandidate {
   bool serves = false;           ///< this node serves the endpoint
   std::string host_name;
   int join_order = 0;
+  std::optional<int> scheduler_index = {};
   std::optional<int> last_rank = {};  ///< in the epoch before; survivors keep it if possible
 };
 

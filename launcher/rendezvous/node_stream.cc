@@ -3,32 +3,17 @@
 #include <utility>
 
 #include <grpcpp/support/proto_buffer_reader.h>
-#include <grpcpp/support/proto_buffer_writer.h>
 
 #include "proto/lr/v1/rendezvous.grpc.pb.h"
 
-#include "common/base/check.h"
 #include "launcher/rendezvous/wire.h"
 
 namespace lr::launcher {
 namespace {
 
-constexpr size_t kMostQueued = 1000;  // messages; a node that is so far behind does not read
+constexpr size_t kMostQueued = 2000;  // messages; a node that is so far behind does not read
 
 }  // namespace
-
-const grpc::ByteBuffer& HostEncoder::Encode(const SharedHostMessage& message) {
-  if (message != last_) {
-    bool own_buffer = false;
-    grpc::ByteBuffer bytes;
-    const grpc::Status encoded = grpc::SerializationTraits<v1::HostMessage>::Serialize(
-        ToWire(*message), &bytes, &own_buffer);
-    LR_CHECK(encoded.ok(), "a message of ours cannot be encoded: {}", encoded.error_message());
-    encoded_ = bytes;
-    last_ = message;
-  }
-  return encoded_;
-}
 
 // ---- from the loop
 
@@ -44,13 +29,12 @@ void NodeStream::ReadNext() {
   }
 }
 
-void NodeStream::Send(const SharedHostMessage& message) {
-  const grpc::ByteBuffer& bytes = encoder_->Encode(message);
+void NodeStream::Send(grpc::ByteBuffer message) {
   const std::lock_guard lock(mutex_);
   if (finishing_ || broken_) {
     return;
   }
-  outbox_.push_back(bytes);
+  outbox_.push_back(std::move(message));
   WriteNextLocked();
   if (outbox_.size() > kMostQueued && !finished_) {
     broken_ = finishing_ = true;
@@ -65,23 +49,42 @@ void NodeStream::Finish() {
   FinishWhenWrittenLocked();
 }
 
+void NodeStream::Cut() {
+  const std::lock_guard lock(mutex_);
+  if (!finished_) {
+    broken_ = finishing_ = true;
+    context_.TryCancel();
+    FinishWhenWrittenLocked();
+  }
+}
+
 // ---- from gRPC
 
-Result<NodeMessage> NodeStream::Decode(grpc::ByteBuffer& bytes) {
+Result<Incoming> NodeStream::Decode(grpc::ByteBuffer& bytes) {
   v1::NodeMessage wire;
   const grpc::Status decoded =
       grpc::SerializationTraits<v1::NodeMessage>::Deserialize(&bytes, &wire);
   if (!decoded.ok()) {
     return InvalidArgument("it is not a message of this protocol");
   }
-  return FromWire(wire);
+  if (wire.has_resume()) {
+    const v1::NodeResume& resume = wire.resume();
+    return Incoming{
+        TakeEnvelope(wire), Resume{resume.node_id(), resume.session()}, 0, resume.nonce()};
+  }
+  if (wire.has_proof()) {
+    return Incoming{TakeEnvelope(wire), TokenProof{wire.proof().proof()}};
+  }
+  LR_ASSIGN(NodeMessage message, FromWire(wire));
+  return Incoming{
+      TakeEnvelope(wire), std::move(message), wire.hello().session(), wire.hello().nonce()};
 }
 
 void NodeStream::OnReadDone(bool ok) {
   if (!ok) {
     return listener_->OnOver(shared_from_this(), "its connection closed");
   }
-  Result<NodeMessage> message = Decode(incoming_);
+  Result<Incoming> message = Decode(incoming_);
   if (!message.ok()) {
     return listener_->OnOver(
         shared_from_this(),

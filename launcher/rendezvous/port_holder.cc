@@ -1,9 +1,11 @@
 #include "launcher/rendezvous/port_holder.h"
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <utility>
 
@@ -63,10 +65,26 @@ int BindReserved(int fd, int family, int port) {
                                                                                           : errno;
 }
 
+/// Tells the launchers of this machine that the port is taken; -1: another one has it.
+int TakeName(int port) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = fmt::format("lr-launch/worker-port/{}", port);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // a zero first: no file
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
 }  // namespace
 
 PortHolder::~PortHolder() {
   close(fd_);
+  close(name_fd_);
 }
 
 Result<std::unique_ptr<PortHolder>> PortHolder::Hold(int port) {
@@ -79,7 +97,13 @@ Result<std::unique_ptr<PortHolder>> PortHolder::Hold(int port) {
     }
     error = BindReserved(fd, family, port);
     if (error == 0) {
-      return std::make_unique<PortHolder>(fd, BoundPort(fd));
+      const int bound = BoundPort(fd);
+      if (const int name_fd = TakeName(bound); name_fd >= 0) {
+        return std::make_unique<PortHolder>(fd, name_fd, bound);
+      }
+      close(fd);
+      return AlreadyExists(
+          "port {} is reserved for the workers of another lr-launch on this machine", bound);
     }
     close(fd);
     if (error == EADDRINUSE) {

@@ -18,38 +18,47 @@ struct ReachProbe::Attempt {
   Attempt(boost::asio::io_context& loop, std::string the_target)
       : resolver(loop), socket(loop), timer(loop), target(std::move(the_target)) {}
 
-  void Answer(const std::string& problem) {
+  void Answer(const ReachAnswer& answer) {
     timer.cancel();
     if (auto callback = std::exchange(done, nullptr)) {
-      callback(problem);
+      callback(answer);
     }
   }
 
   void AnswerConnect(const error_code& error) {
-    const bool answered = !error || error == boost::asio::error::connection_refused ||
-                          error == boost::asio::error::connection_reset;
-    Answer(answered ? "" : fmt::format("cannot reach rank 0 at {}: {}", target, error.message()));
+    if (!error) {
+      return Answer({ReachAnswer::Kind::kConnected, ""});
+    }
+    if (error == boost::asio::error::connection_refused ||
+        error == boost::asio::error::connection_reset) {
+      return Answer({ReachAnswer::Kind::kRefused, ""});
+    }
+    AnswerSilent(fmt::format("cannot reach {}: {}", target, error.message()));
+  }
+
+  void AnswerSilent(std::string problem) {
+    Answer({ReachAnswer::Kind::kSilent, std::move(problem)});
   }
 
   tcp::resolver resolver;
   tcp::socket socket;
   boost::asio::steady_timer timer;
   std::string target;
-  std::function<void(const std::string&)> done;
+  Done done;
 };
 
 ReachProbe::ReachProbe(boost::asio::io_context& loop,
                        const std::string& address,
                        int port,
                        std::chrono::milliseconds limit,
-                       std::function<void(const std::string&)> done)
+                       Done done)
     : attempt_(std::make_shared<Attempt>(loop, HostPort(address, port))) {
   attempt_->done = std::move(done);
   attempt_->timer.expires_after(limit);
   attempt_->timer.async_wait([attempt = attempt_, limit](const error_code& error) {
     if (!error) {
-      attempt->Answer(fmt::format(
-          "cannot reach rank 0 at {}: no answer within {} ms", attempt->target, limit.count()));
+      attempt->AnswerSilent(
+          fmt::format("cannot reach {}: no answer within {} ms", attempt->target, limit.count()));
       attempt->socket.close();
     }
   });
@@ -58,9 +67,8 @@ ReachProbe::ReachProbe(boost::asio::io_context& loop,
       std::to_string(port),
       [attempt = attempt_](const error_code& error, const tcp::resolver::results_type& found) {
         if (error) {
-          attempt->Answer(fmt::format(
-              "cannot resolve rank 0's address {}: {}", attempt->target, error.message()));
-          return;
+          return attempt->AnswerSilent(
+              fmt::format("cannot resolve {}: {}", attempt->target, error.message()));
         }
         boost::asio::async_connect(
             attempt->socket, found, [attempt](const error_code& failed, const tcp::endpoint&) {

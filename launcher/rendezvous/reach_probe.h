@@ -1,7 +1,8 @@
 #pragma once
-/// Can this node reach rank 0's address and port (R-33)? One connection attempt: an answer of any
-/// kind, also "connection refused" because nobody listens there yet, proves the way; silence or "no
-/// route" does not. Loop-confined; owned by the node's side; destroying it cancels the answer.
+/// Can this process reach an address and port? One connection attempt. Asked about rank 0's place
+/// (R-33), where an answer of any kind, also "connection refused" because nobody listens there yet,
+/// proves the way; and about a launcher whose stream broke (R-27), where a refusal means that it is
+/// gone. Loop-confined; destroying it cancels the answer.
 
 #include <chrono>
 #include <functional>
@@ -12,14 +13,26 @@
 
 namespace lr::launcher {
 
+struct ReachAnswer {
+  enum class Kind {
+    kConnected,
+    kRefused,  ///< the way is there, the port is nobody's
+    kSilent,   ///< no route, no answer, no such name
+  };
+  Kind kind = Kind::kSilent;
+  std::string problem;  ///< in words; empty unless silent
+};
+
 class ReachProbe {
  public:
-  /// Calls `done` once from the event loop: empty, or the problem in words.
+  using Done = std::function<void(const ReachAnswer&)>;
+
+  /// Calls `done` once from the event loop.
   ReachProbe(boost::asio::io_context& loop,
              const std::string& address,
              int port,
              std::chrono::milliseconds limit,
-             std::function<void(const std::string& problem)> done);
+             Done done);
   ~ReachProbe();
 
  private:

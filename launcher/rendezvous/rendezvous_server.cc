@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <list>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -16,10 +17,11 @@
 #include "proto/lr/v1/rendezvous.grpc.pb.h"
 
 #include "common/rpc/loop_gate.h"
+#include "common/rpc/tls.h"
 #include "common/rpc/transport.h"
 #include "launcher/rendezvous/endpoint_choice.h"
-#include "launcher/rendezvous/node_stream.h"
 #include "launcher/rendezvous/port_owner.h"
+#include "launcher/rendezvous/session_watch.h"
 #include "launcher/rendezvous/wire.h"
 
 namespace lr::launcher {
@@ -87,11 +89,12 @@ Status TryBind(const std::string& address, int port) {
 
 class ServerImpl final : public RendezvousServer, public Service {
  public:
-  ServerImpl(boost::asio::io_context& loop, RunHost& host)
+  ServerImpl(boost::asio::io_context& loop, RunHost& host, const Trust& trust)
       : loop_(loop),
         host_(host),
         gate_(std::make_shared<rpc::LoopGate>(loop)),
-        listener_(std::make_shared<Inbox>(*this, gate_)) {}
+        listener_(std::make_shared<Inbox>(*this, gate_)),
+        sessions_(loop, host, trust.token ? std::optional(*trust.token) : std::nullopt) {}
 
   ~ServerImpl() override {
     gate_->Close();
@@ -102,6 +105,7 @@ class ServerImpl final : public RendezvousServer, public Service {
     // With the gate closed and the loop's thread here, nobody else touches the two lists.
     for (const std::weak_ptr<NodeStream>& stream : streams_) {
       if (const std::shared_ptr<NodeStream> alive = stream.lock()) {
+        alive->session.reset();
         alive->Finish();
       }
     }
@@ -113,10 +117,15 @@ class ServerImpl final : public RendezvousServer, public Service {
     }
   }
 
-  Status Listen(const std::string& address, int port) {
+  Status Listen(const std::string& address, int port, const TrustPlan& trust) {
+    LR_ASSIGN(const auto credentials,
+              rpc::ServerCredentials({.certificate = trust.tls_certificate,
+                                      .key = trust.tls_key,
+                                      .authorities = trust.tls_authorities,
+                                      .mutual = trust.tls_mutual}));
     grpc::ServerBuilder builder;
     rpc::ConfigureServer(builder, kLargestNodeMessage);
-    builder.AddListeningPort(HostPort(address, port), grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(HostPort(address, port), credentials, &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ && port_ != 0) {
@@ -131,7 +140,7 @@ class ServerImpl final : public RendezvousServer, public Service {
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Join(
       grpc::CallbackServerContext* context) override {
-    auto stream = std::make_shared<NodeStream>(*context, listener_, encoder_);
+    auto stream = std::make_shared<NodeStream>(*context, listener_);
     stream->Begin();
     const std::lock_guard lock(mutex_);
     if (closing_) {
@@ -170,7 +179,7 @@ class ServerImpl final : public RendezvousServer, public Service {
     Inbox(ServerImpl& server, std::shared_ptr<rpc::LoopGate> gate)
         : server_(server), gate_(std::move(gate)) {}
 
-    void OnMessage(const std::shared_ptr<NodeStream>& from, NodeMessage message) override {
+    void OnMessage(const std::shared_ptr<NodeStream>& from, Incoming message) override {
       gate_->Post([this, from, message = std::move(message)]() mutable {
         server_.OnMessage(from, std::move(message));
       });
@@ -186,26 +195,28 @@ class ServerImpl final : public RendezvousServer, public Service {
   };
 
   void OnOpened(const std::shared_ptr<NodeStream>& stream, const std::string& peer) {
-    stream->id = host_.Open(stream, rpc::AddressOfPeer(peer), false);
+    stream->seen_from = rpc::AddressOfPeer(peer);
     auto timer = std::make_unique<boost::asio::steady_timer>(loop_, kIntroduction);
     timer->async_wait([this, gate = gate_, stream](const boost::system::error_code& error) {
-      if (!error && gate->is_open() && introductions_.erase(stream->id) > 0) {
+      if (!error && gate->is_open() && introductions_.erase(stream.get()) > 0) {
         OnOver(stream, "it connected and said nothing");
       }
     });
-    introductions_[stream->id] = std::move(timer);
+    introductions_[stream.get()] = std::move(timer);
     stream->ReadNext();
   }
 
-  void OnMessage(const std::shared_ptr<NodeStream>& from, NodeMessage message) {
-    introductions_.erase(from->id);
-    host_.Receive(from->id, std::move(message));
+  void OnMessage(const std::shared_ptr<NodeStream>& from, Incoming message) {
+    introductions_.erase(from.get());
+    if (const Status taken = sessions_.Take(from, std::move(message)); !taken.ok()) {
+      return OnOver(from, taken.message());
+    }
     from->ReadNext();
   }
 
   void OnOver(const std::shared_ptr<NodeStream>& from, const std::string& why) {
-    introductions_.erase(from->id);
-    host_.Lost(from->id, why);
+    introductions_.erase(from.get());
+    sessions_.Broken(from, why);
     from->Finish();
   }
 
@@ -213,8 +224,9 @@ class ServerImpl final : public RendezvousServer, public Service {
   RunHost& host_;
   const std::shared_ptr<rpc::LoopGate> gate_;
   const std::shared_ptr<Inbox> listener_;
-  const std::shared_ptr<HostEncoder> encoder_ = std::make_shared<HostEncoder>();
-  std::map<int64_t, std::unique_ptr<boost::asio::steady_timer>> introductions_;  ///< loop only
+  SessionWatch sessions_;
+  std::map<const NodeStream*, std::unique_ptr<boost::asio::steady_timer>>
+      introductions_;  ///< loop only
   int port_ = 0;
 
   std::mutex mutex_;  // before those of streams and gate; guards the next three
@@ -230,9 +242,10 @@ class ServerImpl final : public RendezvousServer, public Service {
 Result<std::unique_ptr<RendezvousServer>> RendezvousServer::Listen(boost::asio::io_context& loop,
                                                                    RunHost& host,
                                                                    const std::string& address,
-                                                                   int port) {
-  auto server = std::make_unique<ServerImpl>(loop, host);
-  LR_TRY(server->Listen(address, port));
+                                                                   int port,
+                                                                   const Trust& trust) {
+  auto server = std::make_unique<ServerImpl>(loop, host, trust);
+  LR_TRY(server->Listen(address, port, trust.plan));
   return std::unique_ptr<RendezvousServer>(std::move(server));
 }
 

@@ -10,6 +10,7 @@
 
 #include "common/base/status.h"
 #include "launcher/rendezvous/run_host.h"
+#include "launcher/rendezvous/trust.h"
 
 namespace lr::launcher {
 
@@ -21,7 +22,8 @@ class RendezvousServer {
   static Result<std::unique_ptr<RendezvousServer>> Listen(boost::asio::io_context& loop,
                                                           RunHost& host,
                                                           const std::string& address,
-                                                          int port);
+                                                          int port,
+                                                          const Trust& trust = {});
 
   /// Lets what was sent reach the nodes, for at most one second; then cuts their streams.
   virtual ~RendezvousServer() = default;

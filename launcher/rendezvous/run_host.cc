@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 namespace lr::launcher {
@@ -60,6 +61,14 @@ void RunHost::Receive(MemberId from, NodeMessage message) {
     ArmTimer();
   }
   Execute(machine_.Handle(from, message, Now()));
+}
+
+void RunHost::Note(MemberId member, const std::string& what) const {
+  const std::string text = fmt::format("{} {}", machine_.NameOf(member), what);
+  spdlog::debug("rendezvous: {}", text);
+  if (note_) {
+    note_(text);
+  }
 }
 
 void RunHost::Lost(MemberId member, const std::string& why) {

@@ -30,6 +30,9 @@ class RunHost {
 
   void Receive(MemberId from, NodeMessage message);
 
+  /// Something that people may want to know of the stream; decides nothing.
+  void Note(MemberId member, const std::string& what) const;
+
   /// The stream is over, for whatever reason; unknown ids are fine.
   void Lost(MemberId member, const std::string& why);
 

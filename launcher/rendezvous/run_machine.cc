@@ -110,6 +110,11 @@ void RunMachine::JudgeSilence() {
 
 // ---- output
 
+std::string RunMachine::NameOf(MemberId member) const {
+  const auto found = members_.find(member);
+  return found == members_.end() ? "a node" : Describe(found->second);
+}
+
 std::string RunMachine::WaitingFor() const {
   switch (state_) {
     case RunState::kOpen:

@@ -84,6 +84,9 @@ class RunMachine {
 
   const std::string& run_id() const { return rules_.run_id; }
 
+  /// "node 1 (host-b)"; a node that is no member: "a node".
+  std::string NameOf(MemberId member) const;
+
   /// Who or what the run waits for, in words; empty once CLOSED.
   std::string WaitingFor() const;
 
@@ -138,7 +141,9 @@ class RunMachine {
   std::vector<MemberId> ChooseMembers();
   void AssignRanks(const std::vector<Member*>& members, const std::vector<size_t>& order);
   void OfferGrowth();
+  void Propose(const std::string& address);
   void FinishCommit();
+  bool TryAnotherAddress();
   void JudgeCommit();
   void Reform(const std::string& why);
   int CountEnded(const Member& member) const;
@@ -191,6 +196,8 @@ class RunMachine {
   std::set<MemberId> awaited_;
   Assignment assignment_;
   bool endpoint_known_ = false;
+  std::vector<std::string> addresses_;   ///< of rank 0's node that are still to be tried
+  std::string unreached_;                ///< those that were, and who could not reach them
   std::map<int, WorkerEnding> endings_;  ///< by rank, of the current epoch
   std::optional<TrainingProgress> progress_;
   std::optional<StopOrder> stop_;

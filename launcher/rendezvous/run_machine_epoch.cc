@@ -51,6 +51,7 @@ void RunMachine::StartCommit(const std::string& why) {
                           .serves = member.local,
                           .host_name = member.identity.host_name,
                           .join_order = member.join_order,
+                          .scheduler_index = member.identity.scheduler_index,
                           .last_rank = member.last_rank});
     awaited_.insert(id);
   }
@@ -119,16 +120,28 @@ void RunMachine::On(MemberId from, const Reserved& reserved) {
         fmt::format("no endpoint for the workers on {}: {}", Describe(member), reserved.problem));
   }
   endpoint_known_ = true;
-  assignment_.master_addr = reserved.address;
   assignment_.master_port = reserved.port;
-  assignment_.nodes.front().address = reserved.address;
+  addresses_ = reserved.alternatives;
+  unreached_.clear();
+  Propose(reserved.address);
+}
+
+void RunMachine::Propose(const std::string& address) {
+  assignment_.master_addr = address;
+  assignment_.nodes.front().address = address;
   commit_deadline_ = now_ + timing_.commit;
+  for (const auto& [id, member] : members_) {
+    if (member.part != nullptr) {
+      awaited_.insert(id);
+    }
+  }
   SendMembers(Assign{assignment_},
-              fmt::format("rank 0 will be at {} port {}", reserved.address, reserved.port));
+              fmt::format("rank 0 will be at {} port {}", address, assignment_.master_port));
 }
 
 void RunMachine::On(MemberId from, const Ack& ack) {
-  if (state_ != RunState::kCommitting || !endpoint_known_ || ack.epoch != epoch() ||
+  const bool of_address = ack.address.empty() || ack.address == assignment_.master_addr;
+  if (state_ != RunState::kCommitting || !endpoint_known_ || ack.epoch != epoch() || !of_address ||
       awaited_.erase(from) == 0) {
     return;
   }
@@ -138,29 +151,50 @@ void RunMachine::On(MemberId from, const Ack& ack) {
   }
 }
 
-/// every line of the matrix at once, so that nobody has to try node by node.
-void RunMachine::FinishCommit() {
+/// the matrix of who cannot reach what, and the next address if there is one.
+bool RunMachine::TryAnotherAddress() {
   std::vector<std::string> problems;
-  for (const auto& [id, member] : members_) {
+  for (auto& [id, member] : members_) {
     if (!member.unreachable.empty()) {
-      problems.push_back(fmt::format("{} {}", Describe(member), member.unreachable));
+      problems.push_back(
+          fmt::format("{} {}", Describe(member), std::exchange(member.unreachable, "")));
     }
+  }
+  if (problems.empty()) {
+    if (!unreached_.empty()) {
+      Note(fmt::format("the workers meet at {}, because {}", assignment_.master_addr, unreached_));
+    }
+    return false;
+  }
+  const size_t all = problems.size();
+  problems.resize(std::min<size_t>(all, 8));
+  unreached_ += fmt::format("{}{} of {} nodes cannot reach rank 0's node at {} port {}: {}",
+                            unreached_.empty() ? "" : "; ",
+                            all,
+                            assignment_.nodes.size(),
+                            assignment_.master_addr,
+                            assignment_.master_port,
+                            Join(problems, "; "));
+  if (addresses_.empty()) {
+    RefuseAll(RefusalCode::kUnreachable,
+              kExitRendezvousRefused,
+              fmt::format("{}; give node 0 a --local-addr that all of them can reach", unreached_));
+  } else {
+    const std::string next = addresses_.front();
+    addresses_.erase(addresses_.begin());
+    Propose(next);
+  }
+  return true;
+}
+
+void RunMachine::FinishCommit() {
+  if (TryAnotherAddress()) {
+    return;
+  }
+  for (const auto& [id, member] : members_) {
     if (member.part != nullptr) {
       awaited_.insert(id);
     }
-  }
-  if (!problems.empty()) {
-    const size_t all = problems.size();
-    problems.resize(std::min<size_t>(all, 8));
-    return RefuseAll(RefusalCode::kUnreachable,
-                     kExitRendezvousRefused,
-                     fmt::format("{} of {} nodes cannot reach rank 0's node at {} port {}: {}; "
-                                 "give node 0 a --local-addr that all of them can reach",
-                                 all,
-                                 assignment_.nodes.size(),
-                                 assignment_.master_addr,
-                                 assignment_.master_port,
-                                 Join(problems, "; ")));
   }
   state_ = RunState::kRunning;
   missed_.clear();

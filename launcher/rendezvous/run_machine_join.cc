@@ -72,7 +72,8 @@ void RunMachine::DropTwin(const std::string& node_id) {
 }
 
 std::optional<Refused> RunMachine::CheckHello(const Hello& hello) const {
-  if (state_ == RunState::kClosed) {
+  const bool this_run = hello.identity.run_id == rules_.run_id;
+  if (this_run && state_ == RunState::kClosed) {
     return Refused{RefusalCode::kClosed,
                    kExitRendezvousRefused,
                    fmt::format("the run is over: {}", outcome_->reason)};
@@ -84,7 +85,6 @@ std::optional<Refused> RunMachine::CheckHello(const Hello& hello) const {
     }
   }
   const int here = static_cast<int>(present.size());
-  const bool this_run = hello.identity.run_id == rules_.run_id;
   if (this_run && working() && here >= Capacity(rules_)) {
     return Refused{RefusalCode::kFull,
                    kExitRendezvousRefused,
@@ -182,11 +182,12 @@ std::string RunMachine::WaitingText() const {
                      Seconds(std::max(Instant{0}, forming_since_ + timing_.join - now_)));
 }
 
-/// Known only where every node says its rank.
+/// Known only where every node says its rank, or the scheduler numbered it.
 std::string RunMachine::MissingRanks() const {
   std::vector<bool> here(static_cast<size_t>(rules_.max_nodes), false);
   for (const auto& [id, member] : members_) {
-    const int rank = member.identity.node_rank.value_or(-1);
+    const NodeIdentity& node = member.identity;
+    const int rank = node.node_rank.value_or(node.scheduler_index.value_or(-1));
     if (rank < 0 || rank >= rules_.max_nodes) {
       return "";
     }

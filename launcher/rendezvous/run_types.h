@@ -21,9 +21,10 @@ struct NodeIdentity {
   int local_size = 1;
   int min_nodes = 1;
   int max_nodes = 1;
-  std::optional<int> node_rank;  ///< explicit --node-rank
-  std::string local_addr;        ///< explicit --local-addr, else empty
-  std::string program_name;      ///< for the plan digest
+  std::optional<int> node_rank;             ///< explicit --node-rank
+  std::optional<int> scheduler_index = {};  ///< where the scheduler numbered the nodes
+  std::string local_addr;                   ///< explicit --local-addr, else empty
+  std::string program_name;                 ///< for the plan digest
   std::vector<std::pair<std::string, std::string>>
       plan_digest;  ///< field -> hash or value, compared field by field (R-12)
 };

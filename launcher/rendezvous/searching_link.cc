@@ -20,7 +20,7 @@ using boost::asio::ip::tcp;
 using boost::system::error_code;
 using std::chrono::steady_clock;
 
-constexpr int kDerivedPorts = 8;
+constexpr int kPorts = 8;
 constexpr std::chrono::seconds kAnswer{5};     ///< from the connection to the first answer
 constexpr std::chrono::seconds kPatience{10};  ///< until people are told that nobody answers
 
@@ -30,12 +30,9 @@ std::string ListOrNothing(const std::vector<std::string>& items) {
 
 }  // namespace
 
-std::vector<int> CandidatePorts(int control_port, int worker_port) {
-  if (control_port != 0) {
-    return {control_port};
-  }
+std::vector<int> CandidatePorts(int first) {
   std::vector<int> ports;
-  for (int port = worker_port + 1; port <= worker_port + kDerivedPorts && port <= 65'535; ++port) {
+  for (int port = first; port < first + kPorts && port <= 65'535; ++port) {
     ports.push_back(port);
   }
   return ports;
@@ -136,15 +133,15 @@ void SearchingLink::Ask(const Candidate& candidate) {
     }
   });
   last_problem_ = HostPort(candidate.address, candidate.port);
-  link_ = MakeRemoteLink(loop_, candidate.address, candidate.port, std::move(events));
+  link_ =
+      MakeRemoteLink(loop_, candidate.address, candidate.port, std::move(events), options_.remote);
   link_->Send(*hello_);
 }
 
 void SearchingLink::OnMessage(const HostMessage& message) {
   if (!connected_) {
     const Refused* refused = std::get_if<Refused>(&message);
-    if (refused != nullptr && refused->code == RefusalCode::kWrongRun &&
-        options_.ports.size() > 1) {
+    if (refused != nullptr && IsOfAnotherRun(*refused)) {
       wrong_run_ = *refused;
       return Unanswered(refused->text);
     }
@@ -153,6 +150,12 @@ void SearchingLink::OnMessage(const HostMessage& message) {
   }
   const auto events = events_;  // outlives this object, which the receiver may destroy
   events->message(message);
+}
+
+/// A run without an identity that is over is not the one that is looked for.
+bool SearchingLink::IsOfAnotherRun(const Refused& refused) const {
+  return (refused.code == RefusalCode::kWrongRun && options_.ports.size() > 1) ||
+         (refused.code == RefusalCode::kClosed && options_.rules.run_id.empty() && !options_.again);
 }
 
 void SearchingLink::OnLost(const std::string& why) {
@@ -187,8 +190,12 @@ void SearchingLink::ServeNext() {
   const int port = options_.ports[next_port_++];
   auto host = std::make_unique<RunHost>(loop_, options_.rules, options_.timing, options_.note);
   const bool reached_otherwise = !OwnsAny(facts_->resolved, facts_->own);  // told by is_host
-  Result<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Listen(
-      loop_, *host, reached_otherwise ? "::" : ChooseListenAddress(options_.host), port);
+  Result<std::unique_ptr<RendezvousServer>> server =
+      RendezvousServer::Listen(loop_,
+                               *host,
+                               reached_otherwise ? "::" : ChooseListenAddress(options_.host),
+                               port,
+                               options_.remote.trust);
   if (server.ok()) {
     return Serve(std::move(host), *std::move(server));
   }
@@ -265,12 +272,13 @@ std::string SearchingLink::Describe() const {
   }
   return fmt::format(
       "no node serves the rendezvous at {} ({}): {}; it resolves to {}, this node's addresses are "
-      "{}{}",
+      "{}, it uses {}TLS{}",
       options_.host,
       ports,
       last_problem_,
       ListOrNothing(facts_->resolved),
       ListOrNothing(facts_->own),
+      options_.remote.trust.plan.tls_authorities.empty() ? "no " : "",
       wrong_run_ ? "; " + wrong_run_->text : "");
 }
 

@@ -26,6 +26,7 @@
 
 #include "launcher/rendezvous/back_off.h"
 #include "launcher/rendezvous/node_link.h"
+#include "launcher/rendezvous/remote_link.h"
 #include "launcher/rendezvous/rendezvous_server.h"
 #include "launcher/rendezvous/run_host.h"
 
@@ -38,11 +39,13 @@ struct SearchOptions {
   RunRules rules;               ///< if this node serves
   RunTiming timing;
   std::function<void(const std::string&)> note;  ///< the host's decisions; may be empty
+  RemoteOptions remote = {};  ///< how the host is spoken to, and how this node would serve
   bool again = false;  ///< after an epoch ran: one look for its host, which nobody may replace
 };
 
-/// The control ports to try: the pinned one, else the eight above the worker port.
-std::vector<int> CandidatePorts(int control_port, int worker_port);
+/// Eight control ports to try, from `first` on: several runs of one machine each find their own by
+/// its identity.
+std::vector<int> CandidatePorts(int first);
 
 class SearchingLink : public HostLink {
  public:
@@ -67,6 +70,7 @@ class SearchingLink : public HostLink {
   void AskNext();
   void Ask(const Candidate& candidate);
   void OnMessage(const HostMessage& message);
+  bool IsOfAnotherRun(const Refused& refused) const;
   void OnLost(const std::string& why);
   void Unanswered(const std::string& why);
   void ServeNext();

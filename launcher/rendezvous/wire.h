@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "launcher/rendezvous/messages.h"
+#include "launcher/rendezvous/sequence.h"
 
 namespace lr::v1 {
 class NodeMessage;
@@ -31,6 +32,18 @@ v1::HostMessage ToWire(const HostMessage& message);
 
 Result<NodeMessage> FromWire(const v1::NodeMessage& wire);
 Result<HostMessage> FromWire(const v1::HostMessage& wire);
+
+/// The numbers that travel with a message, in either direction.
+template <typename Wire>
+Envelope TakeEnvelope(const Wire& wire) {
+  return {wire.number(), wire.received()};
+}
+
+template <typename Wire>
+void PutEnvelope(const Envelope& envelope, Wire& out) {
+  out.set_number(envelope.number);
+  out.set_received(envelope.received);
+}
 
 /// "DUPLICATE_RANK".
 std::string_view RefusalCodeName(RefusalCode code);

@@ -30,6 +30,7 @@ constexpr std::array kRefusalNames = std::to_array<std::pair<RefusalCode, std::s
     {RefusalCode::kHostLeft, "HOST_LEFT"},
     {RefusalCode::kProtocol, "PROTOCOL"},
     {RefusalCode::kExcluded, "EXCLUDED"},
+    {RefusalCode::kWrongToken, "WRONG_TOKEN"},
 });
 
 void Put(const Refused& refused, v1::HostMessage& out) {
@@ -243,6 +244,8 @@ Result<HostMessage> FromWire(const v1::HostMessage& in) {
       LR_ASSIGN(RunOutcome outcome, TakeOutcome(in.closed()));
       return HostMessage(Closed{std::move(outcome)});
     }
+    case v1::HostMessage::kChallenge:
+    case v1::HostMessage::kResumed:  // of the stream itself: RemoteLink
     case v1::HostMessage::KIND_NOT_SET:
       break;
   }

@@ -12,11 +12,13 @@ namespace {
 using wire::CheckRange;
 
 constexpr int kMostPlanFields = 64;
+constexpr int kMostAddresses = 16;
 
 void Put(const Hello& hello, v1::NodeMessage& out) {
   v1::NodeHello& part = *out.mutable_hello();
   const NodeIdentity& node = hello.identity;
   part.set_protocol(hello.protocol);
+  part.set_live_port(hello.live_port);
   part.set_node_id(node.node_id);
   part.set_run_id(node.run_id);
   part.set_host_name(node.host_name);
@@ -26,6 +28,9 @@ void Put(const Hello& hello, v1::NodeMessage& out) {
   part.set_max_nodes(node.max_nodes);
   if (node.node_rank) {
     part.set_node_rank(*node.node_rank);
+  }
+  if (node.scheduler_index) {
+    part.set_scheduler_index(*node.scheduler_index);
   }
   part.set_local_addr(node.local_addr);
   part.set_program_name(node.program_name);
@@ -40,11 +45,13 @@ Result<NodeMessage> Take(const v1::NodeHello& in) {
   LR_TRY(CheckRange(
       "size of the introduction", static_cast<int64_t>(in.ByteSizeLong()), 0, kLargestHello));
   LR_TRY(CheckRange("number of plan fields", in.plan_size(), 0, kMostPlanFields));
+  LR_TRY(CheckRange("live port", in.live_port(), 0, wire::kLargestPort));
   LR_TRY(CheckRange("number of workers", in.local_size(), 0, kMaxRanks));
   LR_TRY(CheckRange("smallest number of nodes", in.min_nodes(), 1, kMaxNodes));
   LR_TRY(CheckRange("number of nodes", in.max_nodes(), in.min_nodes(), kMaxNodes));
   Hello hello;
   hello.protocol = in.protocol();
+  hello.live_port = in.live_port();
   NodeIdentity& node = hello.identity;
   node.node_id = in.node_id();
   node.run_id = in.run_id();
@@ -55,6 +62,9 @@ Result<NodeMessage> Take(const v1::NodeHello& in) {
   node.max_nodes = in.max_nodes();
   if (in.has_node_rank()) {
     node.node_rank = in.node_rank();
+  }
+  if (in.has_scheduler_index()) {
+    node.scheduler_index = in.scheduler_index();
   }
   node.local_addr = in.local_addr();
   node.program_name = in.program_name();
@@ -70,16 +80,25 @@ void Put(const Reserved& reserved, v1::NodeMessage& out) {
   part.set_address(reserved.address);
   part.set_port(reserved.port);
   part.set_problem(reserved.problem);
+  for (const std::string& address : reserved.alternatives) {
+    part.add_alternatives(address);
+  }
 }
 
 Result<NodeMessage> Take(const v1::NodeReserved& in) {
   LR_TRY(CheckRange("port", in.port(), 0, wire::kLargestPort));
-  return NodeMessage(Reserved{in.epoch(), in.address(), in.port(), in.problem()});
+  LR_TRY(CheckRange("number of addresses", in.alternatives_size(), 0, kMostAddresses));
+  return NodeMessage(Reserved{in.epoch(),
+                              in.address(),
+                              in.port(),
+                              in.problem(),
+                              {in.alternatives().begin(), in.alternatives().end()}});
 }
 
 void Put(const Ack& ack, v1::NodeMessage& out) {
   out.mutable_ack()->set_epoch(ack.epoch);
   out.mutable_ack()->set_problem(ack.problem);
+  out.mutable_ack()->set_address(ack.address);
 }
 
 void Put(const Beat& beat, v1::NodeMessage& out) {
@@ -228,7 +247,7 @@ Result<NodeMessage> FromWire(const v1::NodeMessage& in) {
     case v1::NodeMessage::kReserved:
       return Take(in.reserved());
     case v1::NodeMessage::kAck:
-      return NodeMessage(Ack{in.ack().epoch(), in.ack().problem()});
+      return NodeMessage(Ack{in.ack().epoch(), in.ack().problem(), in.ack().address()});
     case v1::NodeMessage::kBeat:
       return NodeMessage(Beat{in.beat().sent_unix_ns()});
     case v1::NodeMessage::kProgress:
@@ -254,6 +273,8 @@ Result<NodeMessage> FromWire(const v1::NodeMessage& in) {
     }
     case v1::NodeMessage::kBye:
       return NodeMessage(Bye{in.bye().reason()});
+    case v1::NodeMessage::kProof:
+    case v1::NodeMessage::kResume:  // of the stream itself: NodeStream
     case v1::NodeMessage::KIND_NOT_SET:
       break;
   }

@@ -65,6 +65,8 @@ class Node:
 
 class NodesTest(unittest.TestCase):
     MACHINES = 2
+    ADDRESSES = ADDRESSES
+    PREFIX = 24
 
     @classmethod
     def setUpClass(cls):
@@ -74,13 +76,13 @@ class NodesTest(unittest.TestCase):
         sides = "abc"[:cls.MACHINES]
         cls.namespaces = [f"lr-{os.getpid()}-{side}" for side in sides]
         cls.switch = f"lr-{os.getpid()}-sw"  # the bridge has its own namespace, so nothing of the host is touched
-        cls.ends = [f"lr{os.getpid() % 100000}{side}" for side in sides]
+        cls.ends = [f"lr{os.getpid() % 100000}{side}" for side in sides]  # at the switch; eth0 on each machine
         steps = [["netns", "add", name] for name in (*cls.namespaces, cls.switch)]
         steps += [["-n", cls.switch, "link", "add", "br0", "type", "bridge"], ["-n", cls.switch, "link", "set", "br0", "up"]]
-        for name, end, address in zip(cls.namespaces, cls.ends, ADDRESSES):
-            steps += [["link", "add", end, "netns", name, "type", "veth", "peer", "name", f"p{end}", "netns", cls.switch],
-                      ["-n", cls.switch, "link", "set", f"p{end}", "master", "br0"], ["-n", cls.switch, "link", "set", f"p{end}", "up"],
-                      ["-n", name, "addr", "add", f"{address}/24", "dev", end], ["-n", name, "link", "set", end, "up"],
+        for name, end, address in zip(cls.namespaces, cls.ends, cls.ADDRESSES):
+            steps += [["link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", end, "netns", cls.switch],
+                      ["-n", cls.switch, "link", "set", end, "master", "br0"], ["-n", cls.switch, "link", "set", end, "up"],
+                      ["-n", name, "addr", "add", f"{address}/{cls.PREFIX}", "dev", "eth0", *(["nodad"] if ":" in address else [])], ["-n", name, "link", "set", "eth0", "up"],
                       ["-n", name, "link", "set", "lo", "up"]]
         for step in steps:
             done = ip(*step)
@@ -95,10 +97,10 @@ class NodesTest(unittest.TestCase):
 
     def cut(self, machine):
         """Pulls the machine's cable at the switch: nothing is reset, packets just vanish."""
-        ip("-n", self.switch, "link", "set", f"p{self.ends[machine]}", "nomaster")
+        ip("-n", self.switch, "link", "set", self.ends[machine], "nomaster")
 
     def mend(self, machine):
-        ip("-n", self.switch, "link", "set", f"p{self.ends[machine]}", "master", "br0")
+        ip("-n", self.switch, "link", "set", self.ends[machine], "master", "br0")
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="lr-netns-"))
@@ -111,13 +113,13 @@ class NodesTest(unittest.TestCase):
                 node.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def start(self, machine, script, *options, nnodes=2, nproc=2, node_rank=None, host=None, name=None):
+    def start(self, machine, script, *options, nnodes=2, nproc=2, node_rank=None, host=None, port=STORE_PORT, name=None):
         """lr-launch on a machine; the workers run `script` in sh, or a list as program and arguments."""
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("PET_", "SLURM_", "ACCELERATE_", "TORCHELASTIC_"))}
         environment["XDG_STATE_HOME"] = environment["XDG_RUNTIME_DIR"] = str(self.folder / f"state{machine}")
         environment["OMP_NUM_THREADS"] = "1"
-        arguments = [f"--nnodes={nnodes}", f"--nproc-per-node={nproc}", f"--rdzv-endpoint={host or ADDRESSES[0]}:{STORE_PORT}"]
+        arguments = [f"--nnodes={nnodes}", f"--nproc-per-node={nproc}", f"--rdzv-endpoint={host or self.ADDRESSES[0]}" + (f":{port}" if port else "")]
         if node_rank is not None:
             arguments.append(f"--node-rank={node_rank}")
         node = Node(self.namespaces[machine], name or f"machine{'abc'[machine]}", self.folder,
@@ -134,4 +136,8 @@ class NodesTest(unittest.TestCase):
             time.sleep(0.01)
 
     def assert_code(self, node, code):
-        self.assertEqual(node.wait(), code, f"stdout:\n{node.stdout()}\nstderr:\n{node.stderr()}")
+        try:
+            ended = node.wait()
+        except subprocess.TimeoutExpired:
+            ended = f"nothing within {TIMEOUT_S} s"
+        self.assertEqual(ended, code, f"stdout:\n{node.stdout()}\nstderr:\n{node.stderr()}")

@@ -45,6 +45,32 @@ class Ranks(NodesTest):
         self.assertEqual(lines(*nodes), ["machinea:0: said", "machinea:1: said", "machineb:2: said", "machineb:3: said"])
 
 
+class Addresses(NodesTest):
+    def start_pair(self, *addresses):
+        """Machine a serves; machine b has rank 0 and says where it is."""
+        options = ("--rdzv-backend=c10d", "--rdzv-id=where")
+        return [self.start(1, SAY_RANK, *options, *(f"--local-addr={address}" for address in addresses), nproc=1, node_rank=0),
+                self.start(0, SAY_RANK, *options, nproc=1, node_rank=1)]
+
+    def test_the_next_address_is_taken_when_nobody_reaches_the_first(self):
+        nodes = self.start_pair("198.51.100.7", ADDRESSES[1])
+        for node in nodes:
+            self.assert_code(node, 0)
+            self.assertIn(f"at {ADDRESSES[1]}:", node.stdout())
+
+    def test_addresses_that_nobody_reaches_are_named_with_who_cannot(self):
+        for node in self.start_pair("198.51.100.7", "198.51.100.8"):
+            self.assert_code(node, 76)
+            for part in ("198.51.100.7", "198.51.100.8", "node 1 (machinea)", "--local-addr"):
+                self.assertIn(part, node.stderr())
+
+    def test_an_interface_names_an_address(self):
+        nodes = self.start_pair("@eth0")
+        for node in nodes:
+            self.assert_code(node, 0)
+            self.assertIn(f"at {ADDRESSES[1]}:", node.stdout())
+
+
 class Failures(NodesTest):
     def test_a_failing_worker_on_node_1_ends_both_with_its_code(self):
         trigger = self.folder / "fail"

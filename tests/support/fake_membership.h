@@ -130,8 +130,6 @@ class FakeMembership : public Membership {
 
   void Leave(const std::string& reason) override { log_.calls.push_back("leave " + reason); }
 
-  void ReleaseWorkerPort() override { log_.calls.emplace_back("release port"); }
-
  private:
   RunOutcome Outcome() const {
     const FirstFailure first = ChooseFirstFailure(log_.endings);

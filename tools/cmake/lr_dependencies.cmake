@@ -6,6 +6,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(Protobuf REQUIRED)
 pkg_check_modules(grpcpp REQUIRED IMPORTED_TARGET grpc++)
+pkg_check_modules(crypto REQUIRED IMPORTED_TARGET libcrypto) # comes with gRPC
 find_program(LR_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 
 add_library(lr_dep_fmt INTERFACE)
@@ -27,6 +28,10 @@ add_library(lr_dep::yaml ALIAS lr_dep_yaml)
 add_library(lr_dep_grpc INTERFACE)
 target_link_libraries(lr_dep_grpc INTERFACE PkgConfig::grpcpp protobuf::libprotobuf absl_synchronization)
 add_library(lr_dep::grpc ALIAS lr_dep_grpc)
+
+add_library(lr_dep_crypto INTERFACE)
+target_link_libraries(lr_dep_crypto INTERFACE PkgConfig::crypto)
+add_library(lr_dep::crypto ALIAS lr_dep_crypto)
 
 add_library(lr_dep_asio INTERFACE) # header-only Boost.Asio
 target_compile_definitions(lr_dep_asio INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ERROR_CODE_HEADER_ONLY)

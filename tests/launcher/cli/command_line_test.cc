@@ -77,8 +77,12 @@ TEST(CommandLineTest, ValuesMayFollowOrBeAttached) {
 
 TEST(CommandLineTest, LastOfRepeatedOptionsCounts) {
   EXPECT_EQ(Parse({"--nnodes=1", "--nnodes=2", "p"})->text(Option::kNnodes), "2");
-  EXPECT_THAT(Parse({"--local-addr=a", "--local-addr=b", "p"}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("several addresses")));
+}
+
+TEST(CommandLineTest, RepeatedAddressesOfThisNodeAllCount) {
+  const auto line = Parse({"--local-addr=a", "--local-addr", "b", "p"});
+  EXPECT_EQ(line->text(Option::kLocalAddr), "a,b");
+  EXPECT_EQ(line->spelled(Option::kLocalAddr), "--local-addr=a --local-addr=b");
 }
 
 TEST(CommandLineTest, UnambiguousAbbreviationsAreCompletedWithANote) {

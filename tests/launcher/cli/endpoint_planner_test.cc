@@ -27,7 +27,7 @@ Result<RendezvousPlan> PlanFor(int nodes,
   if (!line.ok()) {
     return line.status();
   }
-  return PlanRendezvous(*line, nodes, nodes, environment, "0123456789abcdef");
+  return PlanRendezvous(*line, nodes, nodes, "0123456789abcdef");
 }
 
 TEST(EndpointPlannerTest, OneNodeNeedsNothing) {
@@ -117,11 +117,7 @@ TEST(EndpointPlannerTest, StandaloneOverridesAndSaysSo) {
               StatusIs(kInvalid, HasSubstr("--standalone is for one node")));
 }
 
-TEST(EndpointPlannerTest, SchedulerNamesARunThatHasNoName) {
-  EXPECT_EQ(
-      PlanFor(2, {"--rdzv-endpoint=a"}, {{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}})->run_id,
-      "slurm-7.0");
-  EXPECT_EQ(PlanFor(2, {"--rdzv-endpoint=a"}, {{"SLURM_JOB_ID", "7"}})->run_id, "slurm-7");
+TEST(EndpointPlannerTest, TheLiteralDefaultIsNoIdentity) {
   EXPECT_EQ(PlanFor(2, {"--rdzv-endpoint=a", "--rdzv-id=none"})->run_id, "");
 }
 
@@ -135,11 +131,10 @@ TEST(EndpointPlannerTest, BackendsThatDoNotExistAreRefusedWithTheReplacement) {
 TEST(EndpointPlannerTest, TheStaticBackendKnowsNoRange) {
   const auto line = ParseCommandLine(
       {"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-endpoint=a", "p"}, MapEnvironment({}));
-  EXPECT_THAT(PlanRendezvous(*line, 1, 2, MapEnvironment({}), "0123456789abcdef")->notes,
-              ::testing::IsEmpty());
+  EXPECT_THAT(PlanRendezvous(*line, 1, 2, "0123456789abcdef")->notes, ::testing::IsEmpty());
   const auto fixed =
       ParseCommandLine({"--nnodes=1:2", "--rdzv-endpoint=a", "p"}, MapEnvironment({}));
-  EXPECT_THAT(PlanRendezvous(*fixed, 1, 2, MapEnvironment({}), "0123456789abcdef")->notes,
+  EXPECT_THAT(PlanRendezvous(*fixed, 1, 2, "0123456789abcdef")->notes,
               ElementsAre(HasSubstr("exactly 2 nodes")));
 }
 
@@ -186,6 +181,30 @@ TEST(EndpointPlannerTest, ConfRefusesLimitsThatCannotHold) {
               StatusIs(kInvalid, HasSubstr("(commit_timeout): must be at least 0.1 s")));
   EXPECT_THAT(PlanFor(1, {"--rdzv-conf=is_host=maybe"}),
               StatusIs(kInvalid, HasSubstr("(is_host): must be one of")));
+}
+
+TEST(EndpointPlannerTest, ConfNamesTheFilesOfTls) {
+  const auto plan =
+      PlanFor(1, {"--rdzv-conf=tls_ca=a.pem,tls_cert=c.pem,tls_key=k.pem,tls_mutual=1"});
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->endpoint.trust.tls_authorities, "a.pem");
+  EXPECT_EQ(plan->endpoint.trust.tls_certificate, "c.pem");
+  EXPECT_EQ(plan->endpoint.trust.tls_key, "k.pem");
+  EXPECT_TRUE(plan->endpoint.trust.tls_mutual);
+  EXPECT_FALSE(PlanFor(1, {"--rdzv-conf=tls_ca=a.pem"})->endpoint.trust.tls_mutual);
+  EXPECT_THAT(PlanFor(1, {"--rdzv-conf=tls_cert=c.pem,tls_key=k.pem"}),
+              StatusIs(kInvalid, HasSubstr("needs tls_ca")));
+  for (const char* conf : {"tls_ca=a,tls_cert=c", "tls_ca=a,tls_key=k", "tls_ca=a,tls_mutual=1"}) {
+    EXPECT_THAT(PlanFor(1, {std::string("--rdzv-conf=") + conf}),
+                StatusIs(kInvalid, HasSubstr("tls_cert and tls_key")));
+  }
+}
+
+TEST(EndpointPlannerTest, AC10dPortThatIsNotGivenIsTheFirstOfEight) {
+  EXPECT_FALSE(
+      PlanFor(2, {"--rdzv-backend=c10d", "--rdzv-endpoint=a"})->endpoint.control_port_explicit);
+  EXPECT_TRUE(
+      PlanFor(2, {"--rdzv-backend=c10d", "--rdzv-endpoint=a:5"})->endpoint.control_port_explicit);
 }
 
 }  // namespace

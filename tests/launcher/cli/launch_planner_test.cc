@@ -158,8 +158,14 @@ TEST(LaunchPlannerTest, BadWordsAndNumbersAreUsageErrors) {
 }
 
 TEST(LaunchPlannerTest, LocalAddressMayBeAnInterface) {
-  EXPECT_EQ(PlanOf({"--local-addr=10.1.1.1"})->local_addr, "10.1.1.1");
-  EXPECT_EQ(PlanOf({"--local-addr=@eth0"})->local_addr, "10.0.0.9");
+  EXPECT_THAT(PlanOf({"--local-addr=10.1.1.1"})->local_addrs, ElementsAre("10.1.1.1"));
+  EXPECT_THAT(PlanOf({"--local-addr=@eth0"})->local_addrs, ElementsAre("10.0.0.9"));
+  EXPECT_THAT(PlanOf({"--local-addr=10.1.1.1", "--local_addr", "@eth0"})->local_addrs,
+              ElementsAre("10.1.1.1", "10.0.0.9"));
+  EXPECT_THAT(PlanOf({}, {{"PET_LOCAL_ADDR", "10.1.1.1, fd00::1"}})->local_addrs,
+              ElementsAre("10.1.1.1", "fd00::1"));
+  EXPECT_THAT(PlanOf({"--local-addr=198.51.100.1@10.0.0.1"}),
+              StatusIs(kInvalid, HasSubstr("neither an address nor @INTERFACE")));
   EXPECT_THAT(PlanOf({"--local-addr=@eth7"}),
               StatusIs(kInvalid, HasSubstr("--local-addr=@eth7: this node has no interface eth7")));
 }
@@ -211,6 +217,27 @@ TEST(EngineFactsTest, AFileLeavesTheRestUnknown) {
       FactsFromArguments({"--config_path=x.json", "--parallelism.dp_shard=2"});
   EXPECT_EQ(facts.mixed_precision, std::nullopt);
   EXPECT_EQ(facts.sharded, true);
+}
+
+TEST(LaunchPlannerTest, SeveralMachinesWithoutATokenAreWarnedOnceOrRefused) {
+  const std::vector<std::string> pair = {"--nnodes=2", "--node-rank=0", "--rdzv-endpoint=gpu01"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), pair.begin(), pair.end());
+    return PlanOf(std::move(more));
+  };
+  const auto open = with({});
+  ASSERT_THAT(open, IsOk());
+  EXPECT_THAT(open->notes, ElementsAre(HasSubstr("whoever reaches gpu01 may join")));
+  EXPECT_THAT(
+      with({"--require-auth"}),
+      StatusIs(kInvalid, HasSubstr("--require-auth: give every node the same --rdzv-token")));
+  EXPECT_THAT(with({"--require-auth", "--rdzv-token-file=t"})->notes, ::testing::IsEmpty());
+  EXPECT_EQ(with({"--rdzv-token-file=t"})->endpoint.trust.token_file, "t");
+  EXPECT_THAT(
+      PlanOf({"--nnodes=2", "--node-rank=0", "--rdzv-endpoint=127.0.0.1", "--require-auth"}),
+      IsOk());
+  EXPECT_THAT(PlanOf({"--require-auth"}), IsOk());
+  EXPECT_EQ(PlanOf({}, {{"LR_RDZV_TOKEN_FILE", "t"}})->endpoint.trust.token_file, "t");
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST(EndpointChoiceTest, OneNodeUsesWhatIsGivenElseLoopback) {
   AddressFacts facts;
   facts.one_node = true;
   EXPECT_EQ(ChooseWorkerAddress(facts).address, "127.0.0.1");
-  facts.local_addr = "10.0.1.7";
+  facts.local_addrs = {"10.0.1.7"};
   EXPECT_EQ(ChooseWorkerAddress(facts).address, "10.0.1.7");
   facts.given_host = "head";
   EXPECT_EQ(ChooseWorkerAddress(facts).address, "head");
@@ -60,11 +60,32 @@ TEST(EndpointChoiceTest, ForeignEndpointFallsBackInOrder) {
   EXPECT_EQ(ChooseWorkerAddress(facts).address, "10.0.1.7");
   facts.seen_from = "192.168.9.9";
   EXPECT_EQ(ChooseWorkerAddress(facts).address, "192.168.9.9");
-  facts.local_addr = "10.9.9.9";
+  facts.local_addrs = {"10.9.9.9"};
   EXPECT_EQ(ChooseWorkerAddress(facts).address, "10.9.9.9");
   AddressFacts alone = SeveralNodes("head", {"10.0.1.1"});
   alone.own = {"127.0.0.1", "fe80::1"};
   EXPECT_EQ(ChooseWorkerAddress(alone).address, "127.0.0.1");
+}
+
+TEST(EndpointChoiceTest, AlternativesAreTheOtherGivenAddressesElseAllThatAreNotLocal) {
+  AddressFacts facts = SeveralNodes("head", {"10.0.1.1"});
+  facts.seen_from = "192.168.9.9";
+  facts.own = {"127.0.0.1", "::1", "fe80::1%eth0", "192.168.9.9", "10.0.1.7", "fd00::7"};
+  EXPECT_THAT(AlternativeAddresses(facts, ChooseWorkerAddress(facts)),
+              ::testing::ElementsAre("10.0.1.7", "fd00::7"));
+  facts.local_addrs = {"10.9.9.9", "10.9.9.8", "10.9.9.9"};
+  EXPECT_THAT(AlternativeAddresses(facts, ChooseWorkerAddress(facts)),
+              ::testing::ElementsAre("10.9.9.8"));
+  facts.one_node = true;
+  EXPECT_THAT(AlternativeAddresses(facts, ChooseWorkerAddress(facts)), ::testing::IsEmpty());
+}
+
+TEST(EndpointChoiceTest, AnEndpointGivenAsThisNodesHasNoOthersButThoseGiven) {
+  AddressFacts facts = SeveralNodes("node0", {"10.0.1.7"});
+  EXPECT_THAT(AlternativeAddresses(facts, ChooseWorkerAddress(facts)), ::testing::IsEmpty());
+  facts.local_addrs = {"10.9.9.9"};
+  EXPECT_THAT(AlternativeAddresses(facts, ChooseWorkerAddress(facts)),
+              ::testing::ElementsAre("10.9.9.9"));
 }
 
 TEST(EndpointChoiceTest, ReverseLookUpNamesAreNotAdvertised) {

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"OlderProtocol",
              [](Hello& h) { h.protocol = 0; },
              RefusalCode::kVersion,
-             {"version 0", "older", "host's 1"}},
+             {"version 0", "older", "host's 2"}},
         Case{"NewerProtocol", [](Hello& h) { h.protocol = 9; }, RefusalCode::kVersion, {"newer"}},
         Case{"SameInstance",
              [](Hello& h) { h.identity.node_id = "id-first"; },

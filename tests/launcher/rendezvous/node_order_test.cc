@@ -55,6 +55,20 @@ TEST(NodeOrderTest, SurvivorsOfALargerRunCloseRanksInOrder) {
               ElementsAre(0, 1, 2));
 }
 
+TEST(NodeOrderTest, TheSchedulersNumbersComeBeforeNamesWhenTheyAreDifferent) {
+  std::vector<OrderCandidate> nodes = {
+      Node(none, "a", 0, true), Node(none, "b", 1), Node(none, "c", 2)};
+  nodes[0].scheduler_index = 7;
+  nodes[1].scheduler_index = 4;
+  nodes[2].scheduler_index = 5;
+  EXPECT_THAT(OrderNodes(nodes).order, ElementsAre(1, 2, 0));
+  EXPECT_EQ(OrderNodes(nodes).reason, "the scheduler's numbers");
+  nodes[2].scheduler_index = 7;  // launchers of two steps
+  EXPECT_THAT(OrderNodes(nodes).order, ElementsAre(0, 1, 2));
+  nodes[2].scheduler_index.reset();
+  EXPECT_THAT(OrderNodes(nodes).order, ElementsAre(0, 1, 2));
+}
+
 TEST(NodeOrderTest, ThenTheServingNodeThenNaturalNamesThenArrival) {
   const NodeOrder order = OrderNodes({Node(none, "node10", 0),
                                       Node(none, "node2", 1),

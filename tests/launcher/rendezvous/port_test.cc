@@ -41,6 +41,19 @@ TEST(PortHolderTest, RefusesOrdinaryBindsAndYieldsToAReusingStore) {
   EXPECT_TRUE(store.is_open());
 }
 
+TEST(PortHolderTest, TwoLaunchersNeverHoldTheSamePort) {
+  const auto first = PortHolder::Hold(0);
+  ASSERT_THAT(first, IsOk());
+  EXPECT_THAT(
+      PortHolder::Hold((*first)->port()),
+      StatusIs(StatusCode::kAlreadyExists, HasSubstr("reserved for the workers of another")));
+  std::string notice;
+  const auto other = HoldWorkerPort((*first)->port(), /*explicit_port=*/false, notice);
+  ASSERT_THAT(other, IsOk());
+  EXPECT_NE((*other)->port(), (*first)->port());
+  EXPECT_THAT(notice, HasSubstr("uses the free port"));
+}
+
 TEST(PortHolderTest, ReleasesWithItsLife) {
   boost::asio::io_context loop;
   int port = 0;
@@ -124,13 +137,18 @@ TEST(ReachProbeTest, AnyAnswerProvesTheWay) {
   const tcp::acceptor listener(loop, {tcp::v4(), 0});
   const auto held = PortHolder::Hold(0);
   ASSERT_THAT(held, IsOk());
-  std::vector<std::string> answers;
-  const auto done = [&](const std::string& problem) { answers.push_back(problem); };
+  std::vector<ReachAnswer::Kind> answers;
+  const auto done = [&](const ReachAnswer& answer) {
+    answers.push_back(answer.kind);
+    EXPECT_EQ(answer.problem, "");
+  };
   const ReachProbe open(
       loop, "127.0.0.1", listener.local_endpoint().port(), std::chrono::seconds(3), done);
   const ReachProbe closed(loop, "127.0.0.1", (*held)->port(), std::chrono::seconds(3), done);
   loop.run();
-  EXPECT_THAT(answers, ::testing::ElementsAre("", ""));
+  EXPECT_THAT(
+      answers,
+      ::testing::UnorderedElementsAre(ReachAnswer::Kind::kConnected, ReachAnswer::Kind::kRefused));
 }
 
 TEST(ReachProbeTest, AnUnreachableAddressIsAProblem) {
@@ -140,9 +158,9 @@ TEST(ReachProbeTest, AnUnreachableAddressIsAProblem) {
                          "fe80::1",  // link-local without a zone leads nowhere
                          9,
                          std::chrono::seconds(3),
-                         [&](const std::string& problem) { answer = problem; });
+                         [&](const ReachAnswer& told) { answer = told.problem; });
   loop.run();
-  EXPECT_THAT(answer, HasSubstr("cannot reach rank 0 at [fe80::1]:9: "));
+  EXPECT_THAT(answer, HasSubstr("cannot reach [fe80::1]:9: "));
 }
 
 TEST(ReachProbeTest, SilenceIsAProblemAfterTheLimit) {
@@ -161,7 +179,7 @@ TEST(ReachProbeTest, SilenceIsAProblemAfterTheLimit) {
                          "127.0.0.1",
                          full.local_endpoint().port(),
                          std::chrono::milliseconds(50),
-                         [&](const std::string& problem) { answer = problem; });
+                         [&](const ReachAnswer& told) { answer = told.problem; });
   loop.run_for(std::chrono::milliseconds(500));
   EXPECT_THAT(answer, HasSubstr("no answer within 50 ms"));
 }
@@ -169,7 +187,7 @@ TEST(ReachProbeTest, SilenceIsAProblemAfterTheLimit) {
 TEST(ReachProbeTest, NoAnswerAfterItsEnd) {
   boost::asio::io_context loop;
   {
-    const ReachProbe probe(loop, "127.0.0.1", 9, std::chrono::seconds(1), [](const std::string&) {
+    const ReachProbe probe(loop, "127.0.0.1", 9, std::chrono::seconds(1), [](const ReachAnswer&) {
       FAIL() << "answered";
     });
   }

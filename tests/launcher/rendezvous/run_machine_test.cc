@@ -112,6 +112,10 @@ TEST(RunMachineTest, AfterTheEndTheOutcomeIsTold) {
   scene.Join(5, MakeNode("late"));
   EXPECT_EQ(scene.Last<Refused>(5).code, RefusalCode::kClosed);
   EXPECT_THAT(scene.Last<Refused>(5).text, HasSubstr("all 2 ranks exited 0"));
+  NodeIdentity stranger = MakeNode("other");  // its own host may be at the next port
+  stranger.run_id = "another";
+  scene.Join(6, stranger);
+  EXPECT_EQ(scene.Last<Refused>(6).code, RefusalCode::kWrongRun);
 }
 
 TEST(RunMachineTest, TheJoinTimesOutSayingWhoIsMissing) {
@@ -232,6 +236,43 @@ TEST(RunMachineTest, EveryNodeThatCannotReachRankZeroIsNamedAtOnce) {
 }
 
 // ---- running
+
+TEST(RunMachineTest, AnotherAddressOfRankZeroIsTriedWhereOneFailsAndTheFirstForAllIsTaken) {
+  RunScene scene(3);
+  scene.JoinAll(3);
+  scene.Say(1, Reserved{1, "10.0.0.1", 4000, "", {"10.0.0.2", "10.0.0.3", "10.0.0.4"}});
+  const auto answer = [&](const std::string& address, const std::string& problem) {
+    for (int node = 1; node <= 3; ++node) {
+      EXPECT_EQ(scene.Last<Assign>(node).assignment.master_addr, address);
+      EXPECT_EQ(scene.Last<Assign>(node).assignment.nodes.front().address, address);
+      scene.Say(node, Ack{1, node == 3 ? problem : "", address});
+    }
+  };
+  answer("10.0.0.1", "no route");
+  scene.Say(2, Ack{1, "late news of the first", "10.0.0.1"});
+  answer("10.0.0.2", "no answer");
+  EXPECT_EQ(scene.Count<Go>(1), 0);
+  answer("10.0.0.3", "");
+  EXPECT_EQ(scene.machine().state(), RunState::kRunning);
+  EXPECT_EQ(scene.Count<Go>(3), 1);
+  EXPECT_THAT(scene.notes(),
+              Contains(AllOf(HasSubstr("the workers meet at 10.0.0.3, because"),
+                             HasSubstr("1 of 3 nodes cannot reach rank 0's node at 10.0.0.1"),
+                             HasSubstr("node 2 (host3) no answer"))));
+}
+
+TEST(RunMachineTest, WhenNoAddressServesAllTheWholeMatrixIsTold) {
+  RunScene scene(2);
+  scene.JoinAll(2);
+  scene.Say(1, Reserved{1, "10.0.0.1", 4000, "", {"10.0.0.2"}});
+  for (const char* address : {"10.0.0.1", "10.0.0.2"}) {
+    scene.Say(1, Ack{1, "", address});
+    scene.Say(2, Ack{1, "no route", address});
+  }
+  EXPECT_EQ(scene.Last<Refused>(2).code, RefusalCode::kUnreachable);
+  EXPECT_THAT(scene.Last<Refused>(2).text,
+              AllOf(HasSubstr("at 10.0.0.1 port 4000"), HasSubstr("at 10.0.0.2 port 4000")));
+}
 
 TEST(RunMachineTest, SuccessNeedsEveryRankToExitZero) {
   RunScene scene(2);

@@ -72,14 +72,17 @@ TEST(SeveralNodesTest, StaticRanksHoldWhateverTheOrderOfStart) {
   }
 }
 
-TEST(SeveralNodesTest, TwoRunsWithTheSameWorkerPortDoNotMix) {
+TEST(SeveralNodesTest, TwoRunsWithTheSameDefaultWorkerPortDoNotMix) {
   const int port = FreePort();
   Nodes one(2);
   Nodes two(2);
   one.UseStatic(port);
   two.UseStatic(port);
+  for (Nodes* run : {&one, &two}) {  // a port that is asked for is refused to the second run
+    run->endpoint().worker_port_explicit = false;
+  }
   const auto other = [](NodeIdentity& identity) { identity.run_id = "other"; };
-  one.Start("a", 0);
+  TestNode& a = one.Start("a", 0);
   ASSERT_TRUE(one.Until([] { return true; }));
   TestNode& c = two.Start("c", 0, other);
   one.Start("b", 1);
@@ -91,7 +94,59 @@ TEST(SeveralNodesTest, TwoRunsWithTheSameWorkerPortDoNotMix) {
            one.All([](const TestNode& n) { return n.running; });
   }));
   EXPECT_EQ(c.assignment->run_id, "other");
+  EXPECT_NE(c.assignment->master_port, a.assignment->master_port);
   EXPECT_EQ(d.assignment->nodes.size(), 2);
+}
+
+TEST(SeveralNodesTest, RunsWithTheSameDefaultPortFindTheirOwnHosts) {
+  const int port = FreePort();
+  std::vector<std::unique_ptr<Nodes>> runs;
+  for (const char* id : {"one", "two", "three"}) {
+    runs.push_back(std::make_unique<Nodes>(2));
+    Nodes& run = *runs.back();
+    run.UseC10d(port);
+    run.endpoint().control_port_explicit = false;
+    for (const char* name : {"a", "b"}) {
+      run.Start(name, std::nullopt, [&](NodeIdentity& node) { node.run_id = id; });
+    }
+    const auto runs_all = [](const TestNode& node) { return node.running; };
+    ASSERT_TRUE(run.Until([&] {
+      for (const auto& other : runs) {  // their hosts say that it is another run
+        other->loop().restart();
+        other->loop().run_for(std::chrono::milliseconds(5));
+      }
+      return run.All(runs_all);
+    })) << id;
+  }
+}
+
+TEST(SeveralNodesTest, ARunWithoutANameIsNotMetByTheEndOfAnother) {
+  const int port = FreePort();
+  const auto nameless = [](NodeIdentity& node) { node.run_id = ""; };
+  Nodes first(2);
+  first.UseC10d(port);
+  TestNode& a = first.Start("a", std::nullopt, nameless);
+  TestNode& b = first.Start("b", std::nullopt, nameless);
+  ASSERT_TRUE(first.UntilAllRun());
+  a.EndAll(0);
+  b.EndAll(0);
+  ASSERT_TRUE(first.UntilAllOver());  // its host still stands at the port, and says that it is over
+  Nodes second(2);
+  second.UseC10d(port);
+  TestNode& c = second.Start("c", std::nullopt, nameless);
+  TestNode& d = second.Start("d", std::nullopt, nameless);
+  EXPECT_FALSE(second.Until(
+      [&] {
+        first.loop().restart();
+        first.loop().run_for(std::chrono::milliseconds(5));
+        return c.over() || d.over();
+      },
+      std::chrono::milliseconds(500)));
+  first.All([](TestNode& node) {
+    node.membership.reset();
+    return true;
+  });
+  ASSERT_TRUE(second.UntilAllRun());
 }
 
 TEST(SeveralNodesTest, AFailureStopsEverybodyAndItsCodeIsTheRuns) {

@@ -71,7 +71,13 @@ struct Node {
 TEST(StandaloneTest, AssignsAllRanksAndEndsWithZero) {
   Node node;
   node.go = [&](int64_t epoch) {
-    node.membership->ReleaseWorkerPort();
+    const auto port = static_cast<uint16_t>(node.assignment->master_port);
+    boost::asio::io_context loop;
+    const boost::asio::ip::tcp::endpoint any(boost::asio::ip::tcp::v4(), port);
+    EXPECT_THROW(boost::asio::ip::tcp::acceptor(loop, any, /*reuse_addr=*/false),
+                 boost::system::system_error)
+        << "the port is anybody's";
+    EXPECT_NO_THROW(boost::asio::ip::tcp::acceptor(loop, any)) << "no store can have it";
     node.membership->ReportEnded(epoch, Ending(0, 0));
     node.membership->ReportEnded(epoch, Ending(1, 0));
     node.membership->ReportStopped(epoch);

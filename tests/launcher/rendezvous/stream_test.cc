@@ -42,7 +42,7 @@ class Node {
                            {.message = [this](const HostMessage& message) { Got(message); },
                             .lost = [this](const std::string& why) { lost = why; },
                             .searching = {}});
-    link_->Send(Hello{std::move(identity), kProtocolVersion, "", false});
+    link_->Send(Hello{.identity = std::move(identity)});
   }
 
   void Send(NodeMessage message) { link_->Send(std::move(message)); }

@@ -47,6 +47,7 @@ NodeIdentity FullIdentity() {
   node.min_nodes = 2;
   node.max_nodes = 4;
   node.node_rank = 0;
+  node.scheduler_index = 3;
   node.local_addr = "10.0.0.4";
   node.program_name = "train.py";
   node.plan_digest = {{"arguments", "ab"}, {"build", ""}};
@@ -83,9 +84,9 @@ WorkerBoard FullBoard() {
 }
 
 std::vector<NodeMessage> NodeMessages() {
-  return {Hello{FullIdentity(), 3, "", false},
-          Reserved{7, "10.0.0.4", 29501, "busy"},
-          Ack{7, "no route"},
+  return {Hello{FullIdentity(), 3, 4711, "", false},
+          Reserved{7, "10.0.0.4", 29501, "busy", {"10.0.0.5", "fd00::1"}},
+          Ack{7, "no route", "10.0.0.4"},
           Beat{1'700'000'000'000'000'000},
           Progress{7, {41'233, 41'000}},
           Ended{7, FullEnding()},
@@ -143,6 +144,8 @@ TEST(WireTest, PlainFieldsArriveAsTheyWere) {
   const auto hello = std::get<Hello>(*FromWire(ToWire(NodeMessage(NodeMessages()[0]))));
   EXPECT_EQ(hello.identity.run_id, "run \xff");
   EXPECT_EQ(hello.identity.node_rank, 0);
+  EXPECT_EQ(hello.identity.scheduler_index, 3);
+  EXPECT_EQ(hello.live_port, 4711);
   EXPECT_EQ(hello.identity.plan_digest, FullIdentity().plan_digest);
   const auto ended = std::get<Ended>(*FromWire(ToWire(NodeMessage(NodeMessages()[5]))));
   EXPECT_EQ(ended.ending.message, FullEnding().message);
