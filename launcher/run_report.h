@@ -7,6 +7,8 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 
@@ -22,7 +24,7 @@ namespace lr::launcher {
 class RunReport {
  public:
   struct Requests {
-    std::function<void(ControlRequest::Kind)> checkpoint;  ///< asks all nodes' native workers
+    std::function<void(const ControlRequest&)> checkpoint;  ///< asks all nodes; Updated() answers
     std::function<void(const std::string& reason)> cancel;
     std::function<std::map<int, WorkerProgress>()> workers;
     std::function<void(const std::string&)> warn;
@@ -45,6 +47,9 @@ class RunReport {
   void Reforming(const RunOutcome& ended);
 
   void Progress(const WorkerProgress& now);
+
+  /// What became of a requested checkpoint, whoever asked for it.
+  void Updated(const CheckpointResult& result);
   void Ended(const WorkerEnding& ending);
   void Stopping(const std::string& why);
 
@@ -56,11 +61,13 @@ class RunReport {
 
  private:
   struct Waiting {
-    std::map<int, int64_t> reports_before;  ///< by rank
-    std::function<void(const CheckpointResult&)> done;
+    std::string id;
+    bool to_the_end = false;
+    std::function<void(const CheckpointResult&, bool last)> told;
   };
 
-  void RequestCheckpoint(bool stop, bool wait, std::function<void(const CheckpointResult&)> done);
+  void RequestCheckpoint(const CheckpointAsk& ask,
+                         std::function<void(const CheckpointResult&, bool last)> told);
   void FailWaiting(const std::string& reason);
   void SetLogs(const Assignment& assignment, const std::string& log_directory);
   void Set(const Json& fields);
@@ -71,6 +78,8 @@ class RunReport {
   std::unique_ptr<RunRecord> record_;
   std::unique_ptr<RunControl> control_;
   std::list<Waiting> waiting_;
+  std::vector<std::pair<std::string, Json>> requests_told_;  ///< newest result by id, oldest first
+  int asked_ = 0;
   FailureHistory failures_;
   std::string node_id_;
   Json logs_ = Json::array();  ///< log folders of this node, one per attempt

@@ -26,6 +26,7 @@ struct WorkerProgress {
   int64_t total_steps = 0;
   double loss = 0.0;
   double samples_per_s = 0.0;
+  SaveEstimates estimates = {};
   std::string output_dir;
   int64_t checkpoint_step = 0;  ///< newest checkpoint it reported complete
   std::string checkpoint_dir;
@@ -40,6 +41,7 @@ class WorkerService {
   struct Events {
     std::function<void(const WorkerProgress&)>
         progress;  ///< every change, at most 1 Hz per worker for steps
+    std::function<void(const SaveNews&)> saved = nullptr;  ///< after the progress of that change
   };
 
   /// Serves on `socket_path` (created 0600, removed at the end).
@@ -49,7 +51,8 @@ class WorkerService {
 
   virtual ~WorkerService() = default;
 
-  /// Sends the control word to every attached worker; returns how many there were.
+  /// Sends the control word to every attached worker; returns how many there were. One with a
+  /// number also reaches workers that attach later, until a save has answered it.
   virtual int Send(const ControlRequest& request) = 0;
 
   /// The workers of the epoch are gone: forgets what they told, hears nothing late from them.

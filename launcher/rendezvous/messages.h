@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "launcher/plan/assignment.h"
+#include "launcher/plan/resume_choice.h"
 #include "launcher/rendezvous/run_types.h"
 
 namespace lr::launcher {
@@ -49,6 +50,18 @@ struct Progress {
   TrainingProgress now;
 };
 
+/// Answers Survey.
+struct Surveyed {
+  int64_t epoch = 0;
+  CheckpointView view;
+};
+
+/// A save of one of this node's workers began or ended.
+struct Saved {
+  int64_t epoch = 0;
+  SaveNews news;
+};
+
 struct Ended {
   int64_t epoch = 0;
   WorkerEnding ending;
@@ -71,8 +84,18 @@ struct Bye {
   std::string reason;
 };
 
-using NodeMessage = std::
-    variant<Hello, Reserved, Ack, Beat, Progress, Ended, Stopped, StopRequest, ControlAsk, Bye>;
+using NodeMessage = std::variant<Hello,
+                                 Reserved,
+                                 Surveyed,
+                                 Ack,
+                                 Beat,
+                                 Progress,
+                                 Saved,
+                                 Ended,
+                                 Stopped,
+                                 StopRequest,
+                                 ControlAsk,
+                                 Bye>;
 
 // ---- host -> node
 
@@ -114,6 +137,12 @@ struct Reserve {
   std::string seen_from;  ///< where the host sees this node
 };
 
+/// To the nodes of an epoch that may go on from a checkpoint: what is there (C-20)?
+struct Survey {
+  int64_t epoch = 0;
+  std::string output_dir;
+};
+
 struct Assign {
   Assignment assignment;
 };
@@ -129,6 +158,11 @@ struct Stop {
 
 struct Control {
   ControlRequest request;
+};
+
+/// What became of a requested checkpoint so far.
+struct RequestUpdate {
+  CheckpointResult result;
 };
 
 /// Answers a Beat; carries the host's clock for the order of endings (S-11).
@@ -147,8 +181,18 @@ struct Closed {
   RunOutcome outcome;
 };
 
-using HostMessage =
-    std::variant<Refused, Waiting, Reserve, Assign, Go, Stop, Control, BeatEcho, Reforming, Closed>;
+using HostMessage = std::variant<Refused,
+                                 Waiting,
+                                 Reserve,
+                                 Survey,
+                                 Assign,
+                                 Go,
+                                 Stop,
+                                 Control,
+                                 RequestUpdate,
+                                 BeatEcho,
+                                 Reforming,
+                                 Closed>;
 
 /// A broadcast shares one message between all its receivers.
 using SharedHostMessage = std::shared_ptr<const HostMessage>;

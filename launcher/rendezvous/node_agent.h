@@ -38,6 +38,7 @@ class NodeAgent : public Membership {
   void Join(LinkMaker make_link);
 
   void ReportProgress(int64_t epoch, const TrainingProgress& now) override;
+  void ReportSave(int64_t epoch, const SaveNews& news) override;
   void ReportEnded(int64_t epoch, const WorkerEnding& ending) override;
   void ReportStopped(int64_t epoch) override;
   void RequestStop(const StopOrder& order) override;
@@ -52,10 +53,12 @@ class NodeAgent : public Membership {
   void On(const Refused& refused);
   void On(const Waiting& waiting);
   void On(const Reserve& reserve);
+  void On(const Survey& survey);
   void On(const Assign& assign);
   void On(const Go& go);
   void On(const Stop& stop);
   void On(const Control& control);
+  void On(const RequestUpdate& update);
   void On(const BeatEcho& echo);
   void On(const Reforming& reforming);
   void On(const Closed& closed);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/plan/assignment.h"
+#include "launcher/plan/checkpoint_requests.h"
 
 namespace lr::launcher {
 
@@ -32,13 +33,7 @@ struct StopOrder {
   StopReason reason = StopReason::kWorkerFailed;
   std::string text;  ///< why, in words
   int signal = 15;
-};
-
-/// Relayed request of a client or another node.
-struct ControlRequest {
-  enum class Kind { kCheckpoint, kCheckpointAndStop, kStop };
-  Kind kind = Kind::kCheckpoint;
-  std::string id;
+  int64_t within_ms = 0;  ///< until the machine is gone; 0: not known
 };
 
 }  // namespace lr::launcher

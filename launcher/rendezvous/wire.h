@@ -21,6 +21,7 @@ inline constexpr int kMostLastLines = 50;
 inline constexpr int kLongestLine = 1 << 10;      ///< of last_lines; longer ones are cut
 inline constexpr int kLongestMessage = 16 << 10;  ///< of a program; longer ones are cut
 inline constexpr int kMostFailures = 1 << 10;     ///< told in an outcome; more are left out
+inline constexpr int kMostCheckpoints = 64;       ///< told in a survey; older ones are left out
 
 v1::NodeMessage ToWire(const NodeMessage& message);
 v1::HostMessage ToWire(const HostMessage& message);

@@ -83,6 +83,10 @@ class FakeMembership : public Membership {
     log_.calls.push_back("progress " + std::to_string(now.step));
   }
 
+  void ReportSave(int64_t /*epoch*/, const SaveNews& news) override {
+    log_.calls.push_back("save of step " + std::to_string(news.step));
+  }
+
   void ReportEnded(int64_t /*epoch*/, const WorkerEnding& ending) override {
     log_.calls.push_back("ended " + std::to_string(ending.rank));
     log_.endings.push_back(ending);

@@ -40,9 +40,9 @@ class NoLink final : public ControlLink {
 
   void ReportStep(const StepReport& /*report*/) override {}
 
-  void ReportCheckpoint(int64_t /*step*/,
-                        const std::string& /*directory*/,
-                        const Status& /*outcome*/) override {}
+  void ReportSaveBegun(int64_t /*step*/, int64_t /*request*/) override {}
+
+  void ReportCheckpoint(const SaveReport& /*report*/) override {}
 
   void ReportFailure(const std::string& /*what*/) override {}
 
@@ -60,6 +60,12 @@ ControlWord WordOf(v1::ControlKind kind) {
     default:
       return ControlWord::kNone;
   }
+}
+
+/// What does not fit is as good as none: the launcher counts from one.
+int64_t NumberOf(const v1::ControlWord& word) {
+  const bool fits = word.number() >= 0 && word.number() < (int64_t{1} << 48);
+  return fits ? word.number() : 0;
 }
 
 class StreamLink final : public ControlLink {
@@ -95,15 +101,27 @@ class StreamLink final : public ControlLink {
     report_.set_total_steps(report.total_steps);
     report_.set_loss(report.loss);
     report_.set_samples_per_s(report.samples_per_s);
+    report_.set_step_s(report.step_s);
   }
 
-  void ReportCheckpoint(int64_t step,
-                        const std::string& directory,
-                        const Status& outcome) override {
+  void ReportSaveBegun(int64_t step, int64_t request) override {
     v1::WorkerMessage message;
+    message.mutable_checkpoint()->set_running(true);
     message.mutable_checkpoint()->set_step(step);
-    message.mutable_checkpoint()->set_directory(directory);
-    message.mutable_checkpoint()->set_error(outcome.message().substr(0, kLongestText));
+    message.mutable_checkpoint()->set_request(request);
+    Enqueue(std::move(message));
+  }
+
+  void ReportCheckpoint(const SaveReport& report) override {
+    v1::WorkerMessage message;
+    v1::CheckpointState& state = *message.mutable_checkpoint();
+    state.set_step(report.step);
+    state.set_directory(report.directory);
+    state.set_error(report.outcome.message().substr(0, kLongestText));
+    state.set_request(report.request);
+    state.set_bytes(report.bytes);
+    state.set_write_s(report.write_s);
+    state.set_publish_s(report.publish_s);
     Enqueue(std::move(message));
   }
 
@@ -187,7 +205,7 @@ class StreamLink final : public ControlLink {
     v1::LauncherMessage message;
     while (stream.Read(&message)) {
       if (message.has_word()) {
-        inbox_.Raise(WordOf(message.word().kind()));
+        inbox_.Raise(WordOf(message.word().kind()), 0, NumberOf(message.word()));
       }
     }
     {

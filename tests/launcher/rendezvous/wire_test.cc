@@ -66,17 +66,40 @@ void ExpectRoundTrip(const Message& message) {
   EXPECT_EQ(ToWire(*back).SerializeAsString(), bytes);
 }
 
+CheckpointCandidate FullCheckpoint() {
+  CheckpointCandidate candidate;
+  candidate.name = "000400";
+  candidate.step = 400;
+  candidate.is_last = true;
+  candidate.run_id = "run";
+  candidate.verdict = {true, "all there"};
+  return candidate;
+}
+
 std::vector<NodeMessage> NodeMessages() {
   return {Hello{FullIdentity(), 3, "", false},
           Reserved{7, "10.0.0.4", 29501, "busy"},
           Ack{7, "no route"},
           Beat{1'700'000'000'000'000'000},
-          Progress{7, {41'233, 41'000}},
+          Progress{7, {41'233, 41'000, "/out", {0.5, 12.5}}},
           Ended{7, FullEnding()},
           Stopped{7},
           StopRequest{{StopReason::kCancelled, "enough", 2}},
           ControlAsk{{ControlRequest::Kind::kStop, "r-1"}},
-          Bye{"SIGINT"}};
+          Bye{"SIGINT"},
+          Surveyed{7, {"no permission", {FullCheckpoint()}}},
+          Saved{7,
+                {.rank = 3,
+                 .running = true,
+                 .step = 41,
+                 .request = 5,
+                 .directory = "/out/checkpoints/000041",
+                 .error = "disk full",
+                 .bytes = 1000,
+                 .write_s = 1.5,
+                 .publish_s = 0.25}},
+          StopRequest{{StopReason::kPreempted, "spot", 15, 120'000}},
+          ControlAsk{{ControlRequest::Kind::kCheckpoint, "r-2", 0, 5'000, true}}};
 }
 
 std::vector<HostMessage> HostMessages() {
@@ -90,6 +113,7 @@ std::vector<HostMessage> HostMessages() {
   assignment.master_port = 29500;
   assignment.resume_from = "/ckpt";
   assignment.restart_count = 1;
+  assignment.resume_lines = {"restart 1 of 2: resuming from step 5", "another"};
   const RunOutcome outcome = {
       false, 42, "rank 13 failed", FullEnding(), {FullEnding(), FullEnding()}, "restart 1 of 2"};
   return {Refused{RefusalCode::kUnreachable, 76, "why"},
@@ -101,7 +125,21 @@ std::vector<HostMessage> HostMessages() {
           Control{{ControlRequest::Kind::kCheckpointAndStop, "r"}},
           BeatEcho{1, 2},
           Reforming{7, outcome},
-          Closed{outcome}};
+          Closed{outcome},
+          Survey{7, "/out"},
+          Control{{ControlRequest::Kind::kCheckpoint, "r", 12}},
+          RequestUpdate{{.id = "r",
+                         .number = 12,
+                         .stop = true,
+                         .state = RequestState::kComplete,
+                         .step = 41,
+                         .directory = "/out",
+                         .bytes = 1000,
+                         .agree_s = 0.5,
+                         .write_s = 1.5,
+                         .publish_s = 0.25,
+                         .slowest = {3, 1},
+                         .reason = "why"}}};
 }
 
 TEST(WireTest, EveryMessageSurvivesTheWayThereAndBack) {
@@ -138,6 +176,26 @@ TEST(WireTest, LongWordsOfAProgramAreCutAndTheNewestLinesKept) {
   EXPECT_LT(wire.ByteSizeLong(), kLargestNodeMessage);
   EXPECT_EQ(wire.ended().ending().last_lines_size(), kMostLastLines);
   EXPECT_EQ(wire.ended().ending().last_lines(kMostLastLines - 1), "the last");
+}
+
+TEST(WireTest, ASurveyTellsTheNewestCheckpointsAndTheTargetOfLast) {
+  Surveyed surveyed{1, {}};
+  for (int64_t step = 1000; step > 0; --step) {
+    CheckpointCandidate candidate = FullCheckpoint();
+    candidate.name = StepDirectoryName(step, 1000);
+    candidate.is_last = step == 3;
+    candidate.verdict.reason = std::string(1 << 20, 'x');
+    surveyed.view.candidates.push_back(candidate);
+  }
+  const v1::NodeMessage wire = ToWire(NodeMessage(surveyed));
+  EXPECT_LT(wire.ByteSizeLong(), kLargestNodeMessage);
+  const auto back = FromWire(wire);
+  ASSERT_THAT(back, IsOk());
+  const auto& seen = std::get<Surveyed>(*back).view.candidates;
+  ASSERT_EQ(seen.size(), 65U);
+  EXPECT_EQ(seen.front().step, 1000);
+  EXPECT_TRUE(seen.back().is_last);
+  EXPECT_EQ(seen.back().step, 3);
 }
 
 TEST(WireTest, TheLargestRunFitsIntoAMessage) {
@@ -205,6 +263,10 @@ TEST(WireTest, ValuesOutOfRangeAreRefusedByName) {
        [](auto& m) { m.mutable_stop()->set_cause(static_cast<v1::StopCause>(99)); },
        "stop cause is 99"},
       {"stop signal", 6, [](auto& m) { m.mutable_stop()->set_signal(0); }, "signal is 0"},
+      {"step directory",
+       10,
+       [](auto& m) { m.mutable_surveyed()->mutable_checkpoints(0)->set_name("../7"); },
+       "'../7' is not the name of a step directory"},
       {"request",
        7,
        [](auto& m) { m.mutable_request()->set_kind(static_cast<v1::RequestKind>(9)); },
