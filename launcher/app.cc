@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <tuple>
 #include <unistd.h>
 #include <utility>
@@ -18,7 +19,6 @@
 #include "launcher/plan/failure_label.h"
 #include "launcher/plan/first_failure.h"
 #include "launcher/plan/plan_digest.h"
-#include "launcher/report/result_file.h"
 #include "launcher/run_directory.h"
 #include "launcher/worker_specs.h"
 
@@ -58,6 +58,13 @@ int ExitCodeOf(const Status& status) {
   }
 }
 
+/// As the workers will report it themselves.
+std::string OutputDirectory(const ProgramPlan& program) {
+  return program.output_dir.empty()
+             ? ""
+             : std::filesystem::absolute(program.output_dir).lexically_normal().string();
+}
+
 int64_t UnixNanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -81,12 +88,17 @@ App::App(boost::asio::io_context& loop,
       node_{.node_id = facts_.node_id, .control_socket = "", .attempt_dir = ""},
       logs_({.max_bytes = plan_.logs.max_file_bytes, .kept = plan_.logs.kept_files},
             [this](const std::string& text) { Say("warning: " + text); }),
+      limit_timer_(loop),
       leave_timer_(loop),
       started_unix_ns_(UnixNanoseconds()) {}
 
 int App::Run() {
   std::vector<int> signals = plan_.signals;
-  for (const int signal : JobSignals()) {
+  std::vector<int> others = JobSignals();
+  for (const auto& [signal, rule] : plan_.signal_rules) {
+    others.push_back(signal);
+  }
+  for (const int signal : others) {
     if (std::ranges::find(signals, signal) == signals.end()) {
       signals.push_back(signal);
     }
@@ -134,7 +146,8 @@ Status App::Join() {
                                     .local_addrs = plan_.local_addrs,
                                     .trust = plan_.endpoint.trust,
                                     .policy = plan_.policy,
-                                    .native = plan_.program.native};
+                                    .native = plan_.program.native,
+                                    .output_dir = OutputDirectory(plan_.program)};
   LR_ASSIGN(membership_, doors_.join(loop_, std::move(identity), endpoint, MembershipEvents()));
   return {};
 }
@@ -156,9 +169,11 @@ Membership::Events App::MembershipEvents() {
           .stop = Posted(&App::OnStop),
           .reforming = Posted(&App::OnReforming),
           .request = Posted(&App::OnRequest),
+          .update = Posted(&App::OnUpdate),
           .closed = Posted(&App::OnClosed),
           .refused = Posted(&App::OnRefused),
-          .watched = Posted(&App::OnWatched)};
+          .watched = Posted(&App::OnWatched),
+          .survey = doors_.survey};
 }
 
 void App::OnWaiting(const std::string& line) {
@@ -181,16 +196,20 @@ void App::OnGo(int64_t epoch) {
     OpenReport();
   }
   report_->Started(*assignment_, WantsLogFiles(plan_.logs) ? node_.attempt_dir : "");
+  for (const std::string& line : assignment_->resume_lines) {
+    Say(line);
+    Decide("resume", line);
+  }
   group_ = std::make_unique<WorkerGroup>(
       loop_,
       OutputSinks{.console = console_, .logs = logs_},
       sweeper_,
-      WorkerGroup::Options{.marker = "LR_NODE_ID=" + facts_.node_id,
-                           .shutdown_timeout = plan_.shutdown_timeout},
+      WorkerGroup::Options{.marker = "LR_NODE_ID=" + facts_.node_id},
       WorkerGroup::Events{
           .ended = [this](const WorkerEnding& ending) { OnWorkerEnded(ending); },
           .gone = [this](const std::vector<ProcessInfo>& left) { OnWorkersGone(left); }});
   group_->Start(MakeWorkerSpecs(plan_, *assignment_, node_, facts_.environment));
+  WatchForNotices();
 }
 
 void App::PrepareDirectories() {
@@ -225,7 +244,7 @@ void App::OpenReport() {
   report_ = std::make_unique<RunReport>(
       loop_,
       RunReport::Requests{
-          .checkpoint = [this](ControlRequest::Kind kind) { AskFor(kind, "lr-ctl"); },
+          .checkpoint = [this](const ControlRequest& request) { Ask(request); },
           .cancel =
               [this](const std::string& reason) {
                 StopRun({.reason = StopReason::kCancelled,
@@ -240,12 +259,11 @@ void App::OpenReport() {
                 boost::asio::post(loop_, [this, text] { Say("warning: " + text); });
               },
           .say = [this](const std::string& lines) { console_.Say(lines); }});
-  const std::string socket = service_ ? fmt::format("{}.ctl", node_.control_socket) : std::string();
-  report_->Open(plan_, facts_.node_id, run_directory_, socket);
+  report_->Open(plan_, facts_.node_id, run_directory_, run_socket_);
 }
 
 void App::ServeWorkers() {
-  if (!plan_.program.native) {
+  if (!plan_.program.native && plan_.foreign_checkpoints.signal == 0) {
     return;
   }
   const Result<std::string> folder = CreateSocketDirectory(ProcessEnvironment());
@@ -253,10 +271,15 @@ void App::ServeWorkers() {
   if (folder.ok()) {
     const std::string path =
         fmt::format("{}/w-{}.sock", *folder, facts_.node_id.substr(0, kSocketNameDigits));
+    run_socket_ = path + ".ctl";
+    if (!plan_.program.native) {
+      return;
+    }
     auto service =
         doors_.serve_workers(loop_,
                              path,
                              {.progress = [this](const WorkerProgress& now) { OnProgress(now); },
+                              .saved = [this](const SaveNews& news) { OnSaved(news); },
                               .stacks =
                                   [this](int rank, const std::string& id, const std::string& text) {
                                     if (const auto collection = collections_.find(id);
@@ -271,6 +294,7 @@ void App::ServeWorkers() {
       return;
     }
   }
+  run_socket_.clear();
   Say(fmt::format("warning: workers report no progress and obey signals only: {}",
                   status.message()));
 }
@@ -316,44 +340,6 @@ int App::End(int exit_code) {
   exit_code_ = plan_.fold_exit_code && exit_code != 0 ? 1 : exit_code;
   WriteResult();
   return exit_code_;
-}
-
-/// --result-file; a file that cannot be written never changes the exit code.
-void App::WriteResult() {
-  if (plan_.result_file.empty()) {
-    return;
-  }
-  RunFacts facts{.outcome = outcome_,
-                 .assignment = assignment_,
-                 .endings = endings_,
-                 .run_directory = run_directory_,
-                 .checkpoint_directory = "",
-                 .exit_code = exit_code_,
-                 .started_unix_ns = started_unix_ns_,
-                 .ended_unix_ns = UnixNanoseconds()};
-  if (service_) {
-    for (const auto& [rank, progress] : service_->progress()) {
-      if (progress.checkpoint_step > facts.checkpoint_step) {
-        facts.checkpoint_step = progress.checkpoint_step;
-        facts.checkpoint_directory = progress.checkpoint_dir;
-      }
-    }
-  }
-  if (const Status written = WriteResultFile(plan_.result_file, facts); !written.ok()) {
-    Say(fmt::format("warning: no result file: {}", written.message()));
-  }
-}
-
-FailureContext App::Context() const {
-  FailureContext context{
-      .program = plan_.program.given, .run_directory = run_directory_, .hang = hang_};
-  if (service_) {
-    for (const auto& [rank, progress] : service_->progress()) {
-      context.steps[rank] = progress.step;
-      context.checkpoint_step = std::max(context.checkpoint_step, progress.checkpoint_step);
-    }
-  }
-  return context;
 }
 
 void App::Say(const std::string& text) {

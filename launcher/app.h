@@ -15,6 +15,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "launcher/native/marker_watch.h"
+#include "launcher/native/preempt_watch.h"
 #include "launcher/native/worker_service.h"
 #include "launcher/plan/failure_summary.h"
 #include "launcher/plan/launch_plan.h"
@@ -40,6 +42,9 @@ struct Doors {
   std::function<Result<std::unique_ptr<WorkerService>>(
       boost::asio::io_context&, const std::string& socket_path, WorkerService::Events)>
       serve_workers;
+  /// Lists the checkpoints of an output directory; answers on the loop.
+  std::function<void(const std::string& output_dir, std::function<void(CheckpointView)> done)>
+      survey = nullptr;
 };
 
 /// This launcher among others.
@@ -76,9 +81,11 @@ class App {
   void OnReforming(const RunOutcome& ended);
   void OnRequest(const ControlRequest& request);
   void OnWatched(const WatchReport& report);
+  void OnUpdate(const CheckpointResult& result);
   void OnClosed(const RunOutcome& outcome);
   void OnRefused(int exit_code, const std::string& text);
   void OnProgress(const WorkerProgress& now);
+  void OnSaved(const SaveNews& news);
   void OnWorkerEnded(const WorkerEnding& ending);
   void OnWorkersGone(const std::vector<ProcessInfo>& leftover);
   void OnSignal(int signal);
@@ -93,8 +100,17 @@ class App {
   void StopRun(const StopOrder& order);
   void Ask(const ControlRequest& request);
   void Decide(const std::string& what, const std::string& reason);
-  void StopWorkers(StopReason reason, int signal);
+  void StopWorkers(StopReason reason, int signal, int64_t within_ms = 0);
+
+  // app_preempt.cc: the machine is wanted back
+  void WatchForNotices();
+  void ArmTimeLimit();
+  void OnNotice(const Notice& notice);
+  std::optional<std::chrono::milliseconds> JobTimeLeft() const;
+  SaveEstimates Estimates() const;
+
   void ForwardUserSignal(int signal);
+  void AskForeign(const ControlRequest& request);
   void AskFor(ControlRequest::Kind kind, const std::string& who);
   void ServeWorkers();
   void PrepareDirectories();
@@ -122,6 +138,10 @@ class App {
   std::unique_ptr<RunReport> report_;  ///< from the first go on
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<Membership> membership_;
+  std::unique_ptr<PreemptWatch> watch_;  ///< while workers run
+  std::unique_ptr<MarkerWatch> marker_;  ///< of the checkpoint that a foreign program was asked for
+  std::string run_socket_;               ///< of lr-ctl; empty: none
+  boost::asio::steady_timer limit_timer_;
   boost::asio::steady_timer leave_timer_;
   std::optional<RunOutcome> outcome_;
   std::map<int, WorkerEnding> endings_;  ///< by rank, for the result file

@@ -13,6 +13,7 @@
 namespace lr::launcher {
 namespace {
 
+constexpr size_t kShortId = 8;
 constexpr std::chrono::milliseconds kLeaveWait{500};  // for the host to hear that we left
 
 std::string_view KindName(ControlRequest::Kind kind) {
@@ -38,8 +39,18 @@ std::string_view KindName(ControlRequest::Kind kind) {
 void App::OnProgress(const WorkerProgress& now) {
   if (report_ && assignment_) {  // not a late word of an epoch that is over
     report_->Progress(now);
-    membership_->ReportProgress(assignment_->epoch, {now.step, now.checkpoint_step});
+    membership_->ReportProgress(assignment_->epoch,
+                                {now.step, now.checkpoint_step, now.output_dir, now.estimates});
     membership_->ReportBoard(assignment_->epoch, now);
+  }
+}
+
+void App::OnSaved(const SaveNews& news) {
+  if (assignment_) {
+    membership_->ReportSave(assignment_->epoch, news);
+  }
+  if (!news.running && phase_ == RunPhase::kWorking) {
+    ArmTimeLimit();  // saves take longer or shorter than was known
   }
 }
 
@@ -75,18 +86,25 @@ void App::OnStop(const StopOrder& order) {
     report_->Stopping(order.text);
   }
   if (group_) {
-    StopWorkers(order.reason, order.signal);
+    StopWorkers(order.reason, order.signal, order.within_ms);
   } else if (phase_ == RunPhase::kJoining && assignment_) {  // stopped between commit and go
     phase_ = RunPhase::kClosing;
     membership_->ReportStopped(assignment_->epoch);
   }
 }
 
-void App::StopWorkers(StopReason reason, int signal) {
-  if (phase_ == RunPhase::kWorking) {
-    phase_ = RunPhase::kStopping;
-    group_->Stop(reason, signal);
+void App::StopWorkers(StopReason reason, int signal, int64_t within_ms) {
+  if (phase_ != RunPhase::kWorking) {
+    return;
   }
+  phase_ = RunPhase::kStopping;
+  limit_timer_.cancel();
+  const std::chrono::milliseconds left(within_ms);
+  group_->Stop(reason,
+               signal,
+               within_ms == 0
+                   ? plan_.shutdown_timeout
+                   : GraceWithin(plan_.shutdown_auto ? left : plan_.shutdown_timeout, left));
 }
 
 void App::OnWorkersGone(const std::vector<ProcessInfo>& leftover) {
@@ -97,6 +115,9 @@ void App::OnWorkersGone(const std::vector<ProcessInfo>& leftover) {
                     process.state));
   }
   phase_ = RunPhase::kClosing;
+  watch_.reset();
+  marker_.reset();
+  limit_timer_.cancel();
   if (outcome_) {
     ExplainOutcome();
     return;
@@ -134,16 +155,33 @@ void App::OnRequest(const ControlRequest& request) {
   if (request.kind == ControlRequest::Kind::kStacks) {
     return CollectStacks(request);
   }
+  if (!plan_.program.native) {
+    return AskForeign(request);
+  }
   if (!service_ || service_->Send(request) == 0) {  // not attached (yet): the signal says the same
     ForwardUserSignal(request.kind == ControlRequest::Kind::kCheckpoint ? SIGUSR1 : SIGUSR2);
+  }
+}
+
+void App::OnUpdate(const CheckpointResult& result) {
+  if (report_) {
+    report_->Updated(result);
+  }
+  if (result.state == RequestState::kFailed || result.state == RequestState::kSkipped) {
+    Say(fmt::format(
+        "request {}: {}: {}", result.id, RequestStateName(result.state), result.reason));
   }
 }
 
 // ---- signals
 
 void App::OnSignal(int signal) {
-  const SignalDecision decision = DecideSignal(
-      signal, {.phase = phase_, .native = plan_.program.native, .stop_signals = plan_.signals});
+  const SignalDecision decision = DecideSignal(signal,
+                                               {.phase = phase_,
+                                                .native = plan_.program.native,
+                                                .stop_signals = plan_.signals,
+                                                .rules = plan_.signal_rules,
+                                                .askable = plan_.foreign_checkpoints.signal != 0});
   Decide("signal", decision.reason);
   switch (decision.action) {
     case SignalAction::kLeave:
@@ -160,6 +198,8 @@ void App::OnSignal(int signal) {
       return AskFor(ControlRequest::Kind::kCheckpoint, SignalName(signal));
     case SignalAction::kCheckpointAndStop:
       return AskFor(ControlRequest::Kind::kCheckpointAndStop, SignalName(signal));
+    case SignalAction::kPreempt:
+      return OnNotice({decision.reason, plan_.preempt.grace});
     case SignalAction::kForward:
       return ForwardUserSignal(signal);
     case SignalAction::kSuspend:
@@ -196,7 +236,8 @@ void App::EndRun(int signal, const std::string& reason) {
   Say(reason);
   StopRun({.reason = StopReason::kSignal,
            .text = fmt::format("{} on {}", SignalName(signal), facts_.host_name),
-           .signal = signal});
+           .signal = signal,
+           .within_ms = plan_.preempt.grace ? plan_.preempt.grace->count() : 0});
 }
 
 /// Here at once and everywhere through the host. Between two epochs there are no workers, and the
@@ -205,7 +246,7 @@ void App::StopRun(const StopOrder& order) {
   report_->Stopping(order.text);
   membership_->RequestStop(order);
   if (phase_ == RunPhase::kWorking) {
-    StopWorkers(order.reason, order.signal);
+    StopWorkers(order.reason, order.signal, order.within_ms);
   } else if (phase_ == RunPhase::kJoining) {
     phase_ = RunPhase::kClosing;
   }
@@ -218,7 +259,8 @@ void App::ForwardUserSignal(int signal) {
 }
 
 void App::AskFor(ControlRequest::Kind kind, const std::string& who) {
-  Ask({.kind = kind, .id = fmt::format("{}-{}-{}", who, facts_.host_name, ++requests_)});
+  Ask({.kind = kind,
+       .id = fmt::format("{}-{}-{}", who, facts_.node_id.substr(0, kShortId), ++requests_)});
 }
 
 /// To all nodes through the host; it comes back here as OnRequest() or OnStop().

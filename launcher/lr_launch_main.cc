@@ -16,6 +16,7 @@
 #include "launcher/app.h"
 #include "launcher/cli/machine_probe.h"
 #include "launcher/launch_setup.h"
+#include "launcher/native/checkpoint_survey.h"
 
 namespace lr::launcher {
 namespace {
@@ -52,16 +53,23 @@ int Launch(PreparedLaunch prepared, const std::string& node_id, Variables enviro
   int exit_code = kExitInternal;
   {
     boost::asio::io_context loop;
-    App app(loop,
-            *console,
-            *sweeper,
-            {.join = Membership::Start, .serve_workers = WorkerService::Start},
-            std::move(prepared.plan),
-            {.node_id = node_id,
-             .host_name = ShortHostName(),
-             .build = BuildVersion(),
-             .foreign_digest = prepared.foreign_digest,
-             .environment = std::move(environment)});
+    CheckpointSurvey survey(loop);
+    App app(
+        loop,
+        *console,
+        *sweeper,
+        {.join = Membership::Start,
+         .serve_workers = WorkerService::Start,
+         .survey =
+             [&survey](const std::string& output_dir, std::function<void(CheckpointView)> done) {
+               survey.List(output_dir, std::move(done));
+             }},
+        std::move(prepared.plan),
+        {.node_id = node_id,
+         .host_name = ShortHostName(),
+         .build = BuildVersion(),
+         .foreign_digest = prepared.foreign_digest,
+         .environment = std::move(environment)});
     exit_code = app.Run();
   }
   sweeper->Dismiss();

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::chrono::seconds kAnswerLimit{25};  // the host collects for 20 s
 constexpr size_t kMostListed = 32;
+constexpr size_t kMostRequests = 50;  // in the record
+constexpr size_t kShortId = 8;
 
 Json NodesToJson(const Assignment& assignment) {
   Json nodes = Json::array();
@@ -22,6 +24,22 @@ Json NodesToJson(const Assignment& assignment) {
                      {"workers", node.local_size}});
   }
   return nodes;
+}
+
+/// Spec 5.5, all fields.
+Json ResultToJson(const CheckpointResult& result) {
+  return {{"id", result.id},
+          {"number", result.number},
+          {"stop", result.stop},
+          {"state", std::string(RequestStateName(result.state))},
+          {"step", result.step},
+          {"directory", result.directory},
+          {"bytes", result.bytes},
+          {"agree_s", result.agree_s},
+          {"write_s", result.write_s},
+          {"publish_s", result.publish_s},
+          {"slowest_ranks", result.slowest},
+          {"reason", result.reason}};
 }
 
 }  // namespace
@@ -54,9 +72,8 @@ void RunReport::Open(const LaunchPlan& plan,
         control_socket,
         {.record = [this] { return record_ ? record_->Snapshot() : Json::object(); },
          .workers = requests_.workers,
-         .checkpoint = [this](bool stop,
-                              bool wait,
-                              auto done) { RequestCheckpoint(stop, wait, std::move(done)); },
+         .checkpoint = [this](const CheckpointAsk& ask,
+                              auto told) { RequestCheckpoint(ask, std::move(told)); },
          .cancel = requests_.cancel,
          .watch = [this](ControlRequest request,
                          WatchDone done) { AskHost(std::move(request), std::move(done)); }});
@@ -112,7 +129,6 @@ void RunReport::SetLogs(const Assignment& assignment, const std::string& log_dir
 
 void RunReport::Reforming(const RunOutcome& ended) {
   failures_.Complete(ended.failures);
-  FailWaiting("the workers ended before a checkpoint was complete");
   Set({{"state", "forming"}, {"failures", failures_.ToJson()}});
   Event("epoch_ended", {{"reason", ended.reason}, {"next", ended.next}});
 }
@@ -127,48 +143,52 @@ void RunReport::Progress(const WorkerProgress& now) {
     Set({{"last_checkpoint", checkpoint}});
     Event("checkpoint", checkpoint);
   }
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    const int64_t before =
-        it->reports_before.count(now.rank) > 0 ? it->reports_before[now.rank] : 0;
-    if (now.checkpoint_reports == before) {
-      ++it;
-      continue;
-    }
-    const auto done = std::move(it->done);
-    it = waiting_.erase(it);
-    if (now.checkpoint_error.empty()) {
-      done({"complete", now.checkpoint_step, now.checkpoint_dir, ""});
-    } else {
-      done({"failed", 0, "", now.checkpoint_error});
-    }
-  }
 }
 
-void RunReport::RequestCheckpoint(bool stop,
-                                  bool wait,
-                                  std::function<void(const CheckpointResult&)> done) {
-  Event("checkpoint_requested", {{"stop", stop}});
-  if (!record_ && !control_) {
-    return done({"failed", 0, "", "the run has not started"});
+void RunReport::RequestCheckpoint(const CheckpointAsk& ask,
+                                  std::function<void(const CheckpointResult&, bool last)> told) {
+  ControlRequest request{.kind = ask.stop ? ControlRequest::Kind::kCheckpointAndStop
+                                          : ControlRequest::Kind::kCheckpoint,
+                         .id = ask.id,
+                         .within_ms = ask.within_ms,
+                         .only_when_started = ask.only_when_started};
+  if (request.id.empty()) {
+    request.id = fmt::format("lr-ctl-{}-{}", node_id_.substr(0, kShortId), ++asked_);
   }
-  if (wait) {
-    Waiting waiting;
-    for (const auto& [rank, state] : requests_.workers()) {
-      waiting.reports_before[rank] = state.checkpoint_reports;
+  Event("checkpoint_requested", {{"id", request.id}, {"stop", ask.stop}});
+  waiting_.push_back({request.id, ask.wait, std::move(told)});
+  requests_.checkpoint(request);
+}
+
+void RunReport::Updated(const CheckpointResult& result) {
+  const Json told = ResultToJson(result);
+  std::erase_if(requests_told_, [&](const auto& other) { return other.first == result.id; });
+  requests_told_.emplace_back(result.id, told);
+  if (requests_told_.size() > kMostRequests) {
+    requests_told_.erase(requests_told_.begin());
+  }
+  Json all = Json::array();
+  for (const auto& [id, one] : requests_told_) {
+    all.push_back(one);
+  }
+  Set({{"checkpoint_requests", all}});
+  Event("checkpoint_request", told);
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const auto here = it++;
+    if (here->id != result.id) {
+      continue;
     }
-    waiting.done = std::move(done);
-    waiting_.push_back(std::move(waiting));
-  }
-  requests_.checkpoint(stop ? ControlRequest::Kind::kCheckpointAndStop
-                            : ControlRequest::Kind::kCheckpoint);
-  if (!wait) {
-    done({"requested", 0, "", ""});
+    const bool last = result.final() || !here->to_the_end;
+    here->told(result, last);
+    if (last) {
+      waiting_.erase(here);
+    }
   }
 }
 
 void RunReport::FailWaiting(const std::string& reason) {
   for (Waiting& waiting : waiting_) {
-    waiting.done({"failed", 0, "", reason});
+    waiting.told({.id = waiting.id, .state = RequestState::kFailed, .reason = reason}, true);
   }
   waiting_.clear();
   for (auto& [id, question] : std::exchange(questions_, {})) {

@@ -7,6 +7,8 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -23,7 +25,7 @@ namespace lr::launcher {
 class RunReport {
  public:
   struct Requests {
-    std::function<void(ControlRequest::Kind)> checkpoint;  ///< asks all nodes' native workers
+    std::function<void(const ControlRequest&)> checkpoint;  ///< asks all nodes; Updated() answers
     std::function<void(const std::string& reason)> cancel;
     std::function<void(const ControlRequest&)> watch;  ///< answered by Watched(), or not at all
     std::function<std::map<int, WorkerProgress>()> workers;
@@ -47,6 +49,9 @@ class RunReport {
   void Reforming(const RunOutcome& ended);
 
   void Progress(const WorkerProgress& now);
+
+  /// What became of a requested checkpoint, whoever asked for it.
+  void Updated(const CheckpointResult& result);
   void Ended(const WorkerEnding& ending);
   void Stopping(const std::string& why);
 
@@ -75,11 +80,13 @@ class RunReport {
   };
 
   struct Waiting {
-    std::map<int, int64_t> reports_before;  ///< by rank
-    std::function<void(const CheckpointResult&)> done;
+    std::string id;
+    bool to_the_end = false;
+    std::function<void(const CheckpointResult&, bool last)> told;
   };
 
-  void RequestCheckpoint(bool stop, bool wait, std::function<void(const CheckpointResult&)> done);
+  void RequestCheckpoint(const CheckpointAsk& ask,
+                         std::function<void(const CheckpointResult&, bool last)> told);
   void FailWaiting(const std::string& reason);
   void AskHost(ControlRequest request, WatchDone done);
   void SetLogs(const Assignment& assignment, const std::string& log_directory);
@@ -95,6 +102,7 @@ class RunReport {
   int asked_ = 0;
   std::string directory_;
   Json stacks_ = Json::array();
+  std::vector<std::pair<std::string, Json>> requests_told_;  ///< newest result by id, oldest first
   FailureHistory failures_;
   std::string node_id_;
   Json logs_ = Json::array();  ///< log folders of this node, one per attempt

@@ -12,6 +12,8 @@ inline constexpr int kExitRendezvousTimeout = 75;
 inline constexpr int kExitRendezvousRefused = 76;
 inline constexpr int kExitPermission = 77;
 inline constexpr int kExitConfigRefused = 78;
+inline constexpr int kExitPreemptedSaved = 85;    ///< a new checkpoint is complete, requeue
+inline constexpr int kExitPreemptedUnsaved = 86;  ///< requeue
 inline constexpr int kExitDoNotRestart = 93;
 
 }  // namespace lr

@@ -24,6 +24,10 @@ std::optional<std::string> Given(const std::vector<std::string>& arguments,
 
 }  // namespace
 
+std::string OutputDirFromArguments(const std::vector<std::string>& arguments) {
+  return Given(arguments, "--resume") ? "" : Given(arguments, "--output_dir").value_or("");
+}
+
 ResolvedEngineFacts FactsFromArguments(const std::vector<std::string>& arguments) {
   const bool from_file = Given(arguments, "--config_path") || Given(arguments, "--resume") ||
                          Given(arguments, "--policy.path");

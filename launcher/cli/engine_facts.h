@@ -13,4 +13,8 @@ namespace lr::launcher {
 /// `arguments` of the trainer, without its name.
 ResolvedEngineFacts FactsFromArguments(const std::vector<std::string>& arguments);
 
+/// Where the trainer will save, as given; empty when its arguments do not tell, or when they say
+/// themselves where to go on (--resume), which is the user's choice.
+std::string OutputDirFromArguments(const std::vector<std::string>& arguments);
+
 }  // namespace lr::launcher

@@ -5,9 +5,11 @@
 #include "common/base/text.h"
 #include "launcher/cli/accelerate_planner.h"
 #include "launcher/cli/endpoint_planner.h"
+#include "launcher/cli/engine_facts.h"
 #include "launcher/cli/log_options.h"
 #include "launcher/cli/option_values.h"
 #include "launcher/cli/placement_planner.h"
+#include "launcher/cli/preempt_options.h"
 #include "launcher/cli/scheduler_planner.h"
 
 namespace lr::launcher {
@@ -106,10 +108,17 @@ Status PlanStopping(const CommandLine& line, const PlanningFacts& facts, LaunchP
     timeout = *inherited;
     spelled = fmt::format("{}={}", kShutdownVariable, timeout);
   }
-  if (timeout == "auto") {
-    return InvalidArgument("{}: auto is not in this version; give seconds", spelled);
+  LR_TRY(PlanPreemption(line, facts.environment, plan));
+  plan.shutdown_auto = timeout == "auto";
+  if (!plan.shutdown_auto) {
+    LR_ASSIGN(plan.shutdown_timeout, ReadSeconds(timeout, spelled));
+  } else if (plan.preempt.grace) {
+    plan.shutdown_timeout = GraceWithin(std::chrono::hours(24 * 7), plan.preempt.grace);
+  } else {
+    plan.notes.push_back(fmt::format(
+        "{}: what the scheduler grants is not known (--grace): 30 s, or what a notice leaves",
+        spelled));
   }
-  LR_ASSIGN(plan.shutdown_timeout, ReadSeconds(timeout, spelled));
   LR_TRY(ReadSeconds(line.text(Option::kMonitorInterval), line.spelled(Option::kMonitorInterval)));
   plan.signals_text = line.text(Option::kSignalsToHandle);
   LR_ASSIGN(plan.signals, ReadSignals(plan.signals_text, line.spelled(Option::kSignalsToHandle)));
@@ -226,6 +235,11 @@ Status PlanRest(const CommandLine& line, const PlanningFacts& facts, LaunchPlan&
   plan.role = line.text(Option::kRole);
   if (plan.role.empty() || plan.role.find_first_of("\r\n") != std::string::npos) {
     return InvalidArgument("{}: must be a name on one line", line.spelled(Option::kRole));
+  }
+  if (plan.program.native) {
+    const auto first =
+        plan.program.argv.begin() + static_cast<std::ptrdiff_t>(plan.program.first_argument);
+    plan.program.output_dir = OutputDirFromArguments({first, plan.program.argv.end()});
   }
   plan.log_dir = line.text(Option::kLogDir);
   LR_ASSIGN(plan.logs, ReadLogPlan(line, facts.environment));

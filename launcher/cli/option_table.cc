@@ -303,12 +303,12 @@ constexpr std::array kTable = std::to_array<OptionSpec>({
      "--shutdown-timeout",
      "",
      kValue,
-     "SECONDS",
+     "SECONDS|auto",
      "30",
      "PET_SHUTDOWN_TIMEOUT",
      true,
      kStop,
-     "From the stop signal to SIGKILL."},
+     "From the stop signal to SIGKILL; auto: --grace, or what a notice leaves, minus 5 s."},
     {kSignalsToHandle,
      "--signals-to-handle",
      "",
@@ -389,7 +389,9 @@ std::vector<OptionSpec> AllRows() {
   const std::span<const OptionSpec> output = OutputOptionRows();
   const auto others =
       std::ranges::find(rows, kOther, [](const OptionSpec& row) { return row.group; });
-  rows.insert(others, output.begin(), output.end());
+  const auto first_output = rows.insert(others, output.begin(), output.end());
+  const std::span<const OptionSpec> preempt = PreemptOptionRows();
+  rows.insert(first_output, preempt.begin(), preempt.end());
   for (const OptionSpec& row : WorkerOptionRows()) {
     const auto last = std::find_if(rows.rbegin(), rows.rend(), [&](const OptionSpec& other) {
       return other.group == row.group;

@@ -39,6 +39,14 @@ enum class Option {
   kStartMethod,
   kShutdownTimeout,
   kSignalsToHandle,
+  kOnSignal,
+  kGrace,
+  kTimeLimit,
+  kPreemptWatch,
+  kCheckpointWhenLate,
+  kCkptSignal,
+  kCkptGlob,
+  kCkptDoneFile,
   kExitCode,
   kLogDir,
   kRedirects,
@@ -110,10 +118,14 @@ std::span<const OptionSpec> OutputOptionRows();
 /// The part of the table about how each worker is started (worker_options.cc).
 std::span<const OptionSpec> WorkerOptionRows();
 
+/// The part about requested checkpoints and pre-emption (preempt_options.cc).
+std::span<const OptionSpec> PreemptOptionRows();
+
 /// The part that comes from `accelerate launch` (accelerate_options.cc).
 std::span<const OptionSpec> AccelerateOptionRows();
 
 inline constexpr std::string_view kAccelerateGroup = "As accelerate launch says it";
+inline constexpr std::string_view kPreemptGroup = "Checkpoints and pre-emption";
 inline constexpr std::string_view kProgramGroup = "What is started";
 
 /// --help, --version, --print-completion: they end everything else.

@@ -190,9 +190,13 @@ class ServiceImpl final : public WorkerService,
   }
 
   int Send(const ControlRequest& request) override {
-    v1::LauncherMessage message;
-    message.mutable_word()->set_kind(KindOf(request.kind));
-    message.mutable_word()->set_id(request.id);
+    const v1::LauncherMessage message = WordOf(request);
+    if (request.number > 0) {
+      const bool larger = !standing_ || request.kind > standing_->kind;
+      standing_ = ControlRequest{.kind = larger ? request.kind : standing_->kind,
+                                 .id = request.id,
+                                 .number = request.number};
+    }
     int count = 0;
     const std::lock_guard lock(mutex_);
     for (const std::shared_ptr<WorkerStream>& stream : streams_) {
@@ -220,6 +224,8 @@ class ServiceImpl final : public WorkerService,
 
   void Forget() override {
     progress_.clear();
+    save_begun_.clear();
+    standing_.reset();
     const std::lock_guard lock(mutex_);
     for (const std::shared_ptr<WorkerStream>& stream : streams_) {
       stream->End();
@@ -236,6 +242,9 @@ class ServiceImpl final : public WorkerService,
       state.rank = from.rank;
       state.pid = message.hello().pid();
       state.output_dir = message.hello().output_dir();
+      if (standing_) {  // asked for before it was there, or while its stream was broken
+        from.Send(WordOf(*standing_));
+      }
     } else if (from.rank < 0) {
       return OnEnd(from);  // speaks before it said who it is
     } else if (message.has_stacks()) {
@@ -249,6 +258,9 @@ class ServiceImpl final : public WorkerService,
     if (events_.progress) {
       events_.progress(progress_[from.rank]);
     }
+    if (message.has_checkpoint() && events_.saved) {
+      events_.saved(NewsOf(from.rank, message.checkpoint()));
+    }
     if (message.has_goodbye()) {
       OnEnd(from);  // tells the worker that its last words were heard
     }
@@ -261,16 +273,52 @@ class ServiceImpl final : public WorkerService,
   }
 
  private:
-  static void Apply(const v1::WorkerMessage& message, WorkerProgress& state) {
+  static v1::LauncherMessage WordOf(const ControlRequest& request) {
+    v1::LauncherMessage message;
+    message.mutable_word()->set_kind(KindOf(request.kind));
+    message.mutable_word()->set_id(request.id);
+    message.mutable_word()->set_number(request.number);
+    return message;
+  }
+
+  static SaveNews NewsOf(int rank, const v1::CheckpointState& told) {
+    return {.rank = rank,
+            .running = told.running(),
+            .step = told.step(),
+            .request = told.request(),
+            .directory = told.directory(),
+            .error = told.error(),
+            .bytes = static_cast<int64_t>(told.bytes()),
+            .write_s = told.write_s(),
+            .publish_s = told.publish_s()};
+  }
+
+  void ApplySave(const v1::CheckpointState& told, WorkerProgress& state) {
+    const auto now = std::chrono::steady_clock::now();
+    if (told.running()) {
+      save_begun_[state.rank] = now;
+      return;
+    }
+    if (standing_ && told.request() >= standing_->number) {
+      standing_.reset();
+    }
+    state.checkpoint_error = told.error();
+    if (told.error().empty()) {
+      state.checkpoint_step = told.step();
+      state.checkpoint_dir = told.directory();
+      if (const auto begun = save_begun_.find(state.rank); begun != save_begun_.end()) {
+        state.estimates.save_s = std::chrono::duration<double>(now - begun->second).count();
+      }
+    }
+    ++state.checkpoint_reports;
+  }
+
+  void Apply(const v1::WorkerMessage& message, WorkerProgress& state) {
     if (message.has_step()) {
       ApplyStep(message.step(), state);
+      state.estimates.step_s = message.step().step_s();
     } else if (message.has_checkpoint()) {
-      state.checkpoint_error = message.checkpoint().error();
-      if (message.checkpoint().error().empty()) {
-        state.checkpoint_step = message.checkpoint().step();
-        state.checkpoint_dir = message.checkpoint().directory();
-      }
-      ++state.checkpoint_reports;
+      ApplySave(message.checkpoint(), state);
     } else if (message.has_failure()) {
       state.failure = message.failure().what();
     } else if (message.has_goodbye()) {
@@ -282,6 +330,8 @@ class ServiceImpl final : public WorkerService,
   const std::shared_ptr<rpc::LoopGate> gate_;
   const Events events_;
   std::map<int, WorkerProgress> progress_;
+  std::map<int, std::chrono::steady_clock::time_point> save_begun_;  ///< by rank
+  std::optional<ControlRequest> standing_;  ///< not answered yet: for workers that attach
 
   std::mutex mutex_;  // before the gate's; guards the next two
   bool closing_ = false;

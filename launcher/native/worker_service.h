@@ -26,6 +26,7 @@ struct WorkerProgress : WorkerBoard {
   int64_t total_steps = 0;
   double loss = 0.0;
   double samples_per_s = 0.0;
+  SaveEstimates estimates = {};
   std::string output_dir;
   int64_t checkpoint_step = 0;  ///< newest checkpoint it reported complete
   std::string checkpoint_dir;
@@ -40,6 +41,7 @@ class WorkerService {
   struct Events {
     std::function<void(const WorkerProgress&)>
         progress;  ///< every word, at most 1 Hz per worker for steps
+    std::function<void(const SaveNews&)> saved = nullptr;  ///< after the progress of that change
     /// The answer to AskStacks().
     std::function<void(int rank, const std::string& id, const std::string& text)> stacks = nullptr;
   };
@@ -51,7 +53,8 @@ class WorkerService {
 
   virtual ~WorkerService() = default;
 
-  /// Sends the control word to every attached worker; returns how many there were.
+  /// Sends the control word to every attached worker; returns how many there were. One with a
+  /// number also reaches workers that attach later, until a save has answered it.
   virtual int Send(const ControlRequest& request) = 0;
 
   /// Asks the attached workers, or this one alone, for the stacks of their threads; returns the

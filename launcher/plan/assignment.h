@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/plan/save_time.h"
+
 namespace lr::launcher {
 
 /// One node's part of an epoch.
@@ -31,7 +33,8 @@ struct Assignment {
   int world_size = 0;
   std::string master_addr;
   int master_port = 0;
-  std::string resume_from;  ///< checkpoint chosen for a restart; empty: none
+  std::string resume_from;                ///< checkpoint chosen for this start; empty: none
+  std::vector<std::string> resume_lines;  ///< why that one, for people; empty: nothing to say
 };
 
 /// `nodes` ascending; nullptr: no node has that rank.
@@ -74,6 +77,8 @@ struct WorkerEnding {
 struct TrainingProgress {
   int64_t step = 0;
   int64_t checkpoint_step = 0;  ///< newest complete checkpoint; 0: none
+  std::string output_dir = {};  ///< where they save, absolute; empty: nobody said
+  SaveEstimates estimates = {};
 };
 
 /// Why everybody stops.
@@ -84,7 +89,8 @@ enum class StopReason {
   kSignal,
   kCancelled,
   kMembership,
-  kHang
+  kHang,
+  kPreempted = 7,  ///< the machine is wanted back, or its time is over
 };
 
 /// How a run, or one epoch of it, ended; the same on every node.

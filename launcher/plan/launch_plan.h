@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "launcher/plan/log_plan.h"
+#include "launcher/plan/preempt_plan.h"
 #include "launcher/plan/run_policy.h"
+#include "launcher/plan/signal_plan.h"
 
 namespace lr::launcher {
 
@@ -38,6 +40,7 @@ struct ProgramPlan {
   size_t first_argument = 1;      ///< where in argv the program's own arguments begin
   bool native =
       false;  ///< our trainer: speaks the worker protocol, guarded against foreign variables
+  std::string output_dir = {};  ///< native: where it saves, as far as its arguments tell
   std::string
       kind;  ///< for people: "native program", "python script", "python module", "executable"
 };
@@ -89,6 +92,13 @@ struct EventCopies {
   std::string file;  ///< JSON lines are appended; empty: none
 };
 
+/// How a program that is not ours is asked for a checkpoint, and how it says that it is done (C-6).
+struct ForeignCheckpoints {
+  int signal = 0;         ///< --ckpt-signal; 0: it cannot be asked
+  std::string glob;       ///< --ckpt-glob: a file of this pattern is written anew
+  std::string done_file;  ///< --ckpt-done-file: this one is
+};
+
 struct LaunchPlan {
   int min_nodes = 1;
   int max_nodes = 1;
@@ -106,8 +116,12 @@ struct LaunchPlan {
   std::string local_rank_option;            ///< "--local-rank": passed to PROGRAM with the rank
   RunPolicy policy;
   std::chrono::milliseconds shutdown_timeout{30'000};
-  std::vector<int> signals;  ///< caught and forwarded, in the order given
-  std::string signals_text;  ///< as torchrun leaves it in the environment
+  bool shutdown_auto = false;  ///< a notice that leaves more time is used to the full
+  PreemptPlan preempt = {};
+  ForeignCheckpoints foreign_checkpoints = {};
+  std::map<int, SignalRule> signal_rules = {};  ///< --on-signal
+  std::vector<int> signals;                     ///< caught and forwarded, in the order given
+  std::string signals_text;                     ///< as torchrun leaves it in the environment
   std::string log_dir;  ///< base of run directories; empty: the state directory, and a temporary
                         ///< one for log files
   LogPlan logs;

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "launcher/plan/save_time.h"
+
 namespace lr::launcher {
 
 /// S-40, S-42.
@@ -50,6 +52,7 @@ struct RunPolicy {
   HangRules hang = {};
   GrowRule grow = GrowRule::kAtCheckpoint;
   int spares = 0;  ///< of a run of fixed size: nodes beyond it that may wait
+  WhenLate when_late = WhenLate::kTry;
   std::chrono::milliseconds stop_limit{90'000};  ///< from a stop to a node without workers
 };
 

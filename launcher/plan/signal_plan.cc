@@ -40,10 +40,40 @@ SignalDecision DecideUserSignal(int signal, const std::string& name, const Signa
                               fmt::format("{}: checkpoint, then stop", name)};
 }
 
+SignalDecision DecideByRule(SignalRule rule, const std::string& name, bool askable) {
+  const std::string why = fmt::format("{} (--on-signal)", name);
+  switch (rule) {
+    case SignalRule::kCheckpoint:
+    case SignalRule::kCheckpointAndStop:
+      if (!askable) {
+        return {SignalAction::kForward,
+                fmt::format("{} goes to the workers that handle it themselves", why)};
+      }
+      return rule == SignalRule::kCheckpoint
+                 ? SignalDecision{SignalAction::kCheckpoint, why + ": checkpoint now"}
+                 : SignalDecision{SignalAction::kCheckpointAndStop,
+                                  why + ": checkpoint, then stop"};
+    case SignalRule::kPreempt:
+      return {SignalAction::kPreempt, why + ": the machine is wanted back"};
+    case SignalRule::kForward:
+      return {SignalAction::kForward,
+              fmt::format("{} goes to the workers that handle it themselves", why)};
+    case SignalRule::kStop:
+      return {SignalAction::kStop, why + " stops the run"};
+    case SignalRule::kIgnore:
+      return {SignalAction::kNothing, why + " is ignored"};
+  }
+  return {};
+}
+
 }  // namespace
 
 SignalDecision DecideSignal(int signal, const SignalState& state) {
   const std::string name = SignalName(signal);
+  const auto rule = state.rules.find(signal);
+  if (rule != state.rules.end() && state.phase == RunPhase::kWorking) {
+    return DecideByRule(rule->second, name, state.native || state.askable);
+  }
   if (std::ranges::find(state.stop_signals, signal) != state.stop_signals.end()) {
     return DecideStopSignal(name, state.phase);
   }

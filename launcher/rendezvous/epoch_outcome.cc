@@ -30,7 +30,20 @@ bool StoppedForGrowth(const EpochFacts& facts) {
   });
 }
 
+/// Whatever stopped them came too late: the run is over.
+bool FinishedAll(const EpochFacts& facts) {
+  return static_cast<int>(facts.endings.size()) == facts.world_size &&
+         std::ranges::all_of(facts.endings, [](const auto& entry) {
+           const WorkerEnding& ending = entry.second;
+           return ending.succeeded() && !ending.stopped_early && !ending.stopped_by_us;
+         });
+}
+
 }  // namespace
+
+int PreemptedCode(bool saved) {
+  return saved ? kExitPreemptedSaved : kExitPreemptedUnsaved;
+}
 
 std::string DescribeWho(const WorkerEnding& ending) {
   return fmt::format("rank {} on node {} ({}) ended with {}",
@@ -55,7 +68,7 @@ RunOutcome DecideOutcome(const EpochFacts& facts) {
                                                          !first.root_cause || first.only_secondary);
   if (StoppedForGrowth(facts)) {
     outcome.reason = "the workers stopped at a checkpoint, for more nodes";
-  } else if (!stop) {
+  } else if (!stop || (stop->reason == StopReason::kPreempted && FinishedAll(facts))) {
     outcome.succeeded = true;
     outcome.reason = fmt::format("all {} ranks exited 0", facts.world_size);
   } else if (stop->reason == StopReason::kMembership) {  // what failed on the way follows from it
@@ -65,6 +78,13 @@ RunOutcome DecideOutcome(const EpochFacts& facts) {
   } else if (stop->reason == StopReason::kHang) {  // nobody failed by himself
     outcome.exit_code = kExitHang;
     outcome.reason = stop->text;
+  } else if (stop->reason == StopReason::kPreempted) {
+    outcome.exit_code = PreemptedCode(facts.saved);
+    outcome.reason = fmt::format(
+        "pre-empted: {}; {}; please queue the run again",
+        stop->text,
+        facts.saved ? "a new checkpoint is complete" : "there is no complete new checkpoint");
+    outcome.failures.clear();
   } else if (node_is_the_cause) {
     outcome.exit_code = kExitRendezvousTimeout;
     outcome.reason = facts.lost.front();

@@ -19,9 +19,13 @@ struct EpochFacts {
   const std::vector<std::string>& lost;        ///< nodes lost while workers ran, with the reason
   int world_size = 0;
   bool growing = false;  ///< the workers were asked to stop at a checkpoint for newcomers
+  bool saved = false;    ///< since the stop a checkpoint became complete
 };
 
 RunOutcome DecideOutcome(const EpochFacts& facts);
+
+/// 85 or 86.
+int PreemptedCode(bool saved);
 
 /// "rank 3 on node 1 (gpu07) ended with exit code 7".
 std::string DescribeWho(const WorkerEnding& ending);

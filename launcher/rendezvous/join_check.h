@@ -23,7 +23,8 @@ struct RunRules {
   int max_nodes = 1;  ///< equal to min_nodes: a run of fixed size
   /// Node ranks are binding (static rendezvous): missing, double or out of range is refused.
   bool strict_ranks = false;
-  bool native = false;  ///< the workers speak worker.proto
+  bool native = false;          ///< the workers speak worker.proto
+  std::string output_dir = {};  ///< of the workers, by the command line; empty: not known there
   RunPolicy policy = {};
   uint32_t seed = 1;  ///< of the jitter between restarts
 };

@@ -65,6 +65,7 @@ SearchOptions MakeOptions(const NodeIdentity& identity,
   options.rules.min_nodes = identity.min_nodes;
   options.rules.max_nodes = identity.max_nodes;
   options.rules.native = endpoint.native;
+  options.rules.output_dir = endpoint.output_dir;
   // The static rendezvous is the one whose endpoint is that of the workers.
   options.rules.strict_ranks = endpoint.worker_port != 0;
   options.is_host = endpoint.is_host;

@@ -16,6 +16,7 @@
 #include "common/base/status.h"
 #include "launcher/plan/assignment.h"
 #include "launcher/plan/launch_plan.h"
+#include "launcher/plan/resume_choice.h"
 #include "launcher/plan/run_policy.h"
 #include "launcher/plan/worker_board.h"
 #include "launcher/rendezvous/run_types.h"
@@ -37,7 +38,8 @@ struct RendezvousEndpoint {
   std::vector<std::string> local_addrs = {};  ///< --local-addr, in order
   TrustPlan trust = {};
   RunPolicy policy = {};
-  bool native = false;  ///< the workers speak worker.proto
+  bool native = false;          ///< the workers speak worker.proto
+  std::string output_dir = {};  ///< where they save, by the command line; empty: not known there
 };
 
 class Membership {
@@ -54,11 +56,16 @@ class Membership {
     /// and go follow again. `ended.next` says what happens.
     std::function<void(const RunOutcome& ended)> reforming;
     std::function<void(const ControlRequest&)> request;  ///< hand to the native workers
-    std::function<void(const RunOutcome&)> closed;       ///< the run is over; last event
+    /// What became of a requested checkpoint so far; the same on every node.
+    std::function<void(const CheckpointResult&)> update = nullptr;
+    std::function<void(const RunOutcome&)> closed;  ///< the run is over; last event
     std::function<void(int exit_code, const std::string& text)>
         refused;  ///< join failed (75, 76); last event
     /// What the host sees of the run's progress: hangs, stacks, stragglers; may be empty.
     std::function<void(const WatchReport&)> watched = nullptr;
+    /// Lists the checkpoints below the directory and calls `done` on the loop, some time later.
+    std::function<void(const std::string& output_dir, std::function<void(CheckpointView)> done)>
+        survey = nullptr;
     /// On the node that serves: each decision with its reason, for the event log; may be empty.
     std::function<void(const std::string& decision)> note = nullptr;
   };
@@ -83,6 +90,8 @@ class Membership {
                             const std::string& id,
                             std::vector<RankStack> stacks,
                             bool last) = 0;
+  /// A save of one of this node's workers began or ended.
+  virtual void ReportSave(int64_t epoch, const SaveNews& news) = 0;
 
   /// A worker of this node ended; told to the host at once.
   virtual void ReportEnded(int64_t epoch, const WorkerEnding& ending) = 0;
@@ -93,7 +102,8 @@ class Membership {
   /// Asks the host to stop the run everywhere (a signal reached this node's launcher).
   virtual void RequestStop(const StopOrder& order) = 0;
 
-  /// Asks the host to hand a request to the workers of all nodes.
+  /// Asks the host to hand a request to the workers of all nodes; `update` tells what becomes of
+  /// it.
   virtual void RequestControl(const ControlRequest& request) = 0;
 
   /// Leaves before workers exist (a signal during the join).

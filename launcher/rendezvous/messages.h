@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/plan/assignment.h"
+#include "launcher/plan/resume_choice.h"
 #include "launcher/plan/worker_board.h"
 #include "launcher/rendezvous/run_types.h"
 
@@ -68,6 +69,18 @@ struct Stacks {
   bool last = false;  ///< nothing more comes from this node
 };
 
+/// Answers Survey.
+struct Surveyed {
+  int64_t epoch = 0;
+  CheckpointView view;
+};
+
+/// A save of one of this node's workers began or ended.
+struct Saved {
+  int64_t epoch = 0;
+  SaveNews news;
+};
+
 struct Ended {
   int64_t epoch = 0;
   WorkerEnding ending;
@@ -92,11 +105,13 @@ struct Bye {
 
 using NodeMessage = std::variant<Hello,
                                  Reserved,
+                                 Surveyed,
                                  Ack,
                                  Beat,
                                  Progress,
                                  Boards,
                                  Stacks,
+                                 Saved,
                                  Ended,
                                  Stopped,
                                  StopRequest,
@@ -144,6 +159,12 @@ struct Reserve {
   std::string seen_from;  ///< where the host sees this node
 };
 
+/// To the nodes of an epoch that may go on from a checkpoint: what is there (C-20)?
+struct Survey {
+  int64_t epoch = 0;
+  std::string output_dir;
+};
+
 struct Assign {
   Assignment assignment;
 };
@@ -159,6 +180,11 @@ struct Stop {
 
 struct Control {
   ControlRequest request;
+};
+
+/// What became of a requested checkpoint so far.
+struct RequestUpdate {
+  CheckpointResult result;
 };
 
 /// Answers a Beat; carries the host's clock for the order of endings (S-11).
@@ -185,10 +211,12 @@ struct Closed {
 using HostMessage = std::variant<Refused,
                                  Waiting,
                                  Reserve,
+                                 Survey,
                                  Assign,
                                  Go,
                                  Stop,
                                  Control,
+                                 RequestUpdate,
                                  BeatEcho,
                                  Reforming,
                                  Watched,

@@ -209,12 +209,15 @@ void NodeAgent::On(const Closed& closed) {
 // ---- what this node's supervision says
 
 void NodeAgent::ReportProgress(int64_t epoch, const TrainingProgress& now) {
-  if (epoch != assignment_.epoch ||
-      (now.step <= progress_.step && now.checkpoint_step <= progress_.checkpoint_step)) {
+  const bool news = now.step > progress_.step || now.checkpoint_step > progress_.checkpoint_step ||
+                    (!now.output_dir.empty() && now.output_dir != progress_.output_dir);
+  if (epoch != assignment_.epoch || !news) {
     return;
   }
   progress_ = {std::max(progress_.step, now.step),
-               std::max(progress_.checkpoint_step, now.checkpoint_step)};
+               std::max(progress_.checkpoint_step, now.checkpoint_step),
+               now.output_dir.empty() ? progress_.output_dir : now.output_dir,
+               now.estimates};
   progress_told_ = false;
 }
 
@@ -254,14 +257,6 @@ void NodeAgent::RequestStop(const StopOrder& order) {
     return;  // the stop order was given when the host was lost
   }
   link_->Send(StopRequest{order});
-}
-
-void NodeAgent::RequestControl(const ControlRequest& request) {
-  if (phase_ == Phase::kRunning && !host_lost_) {
-    link_->Send(ControlAsk{request});
-  } else {
-    spdlog::warn("request '{}' is dropped: the run is not running here", request.id);
-  }
 }
 
 void NodeAgent::Leave(const std::string& reason) {

@@ -45,6 +45,7 @@ class NodeAgent : public Membership {
                     const std::string& id,
                     std::vector<RankStack> stacks,
                     bool last) override;
+  void ReportSave(int64_t epoch, const SaveNews& news) override;
   void ReportEnded(int64_t epoch, const WorkerEnding& ending) override;
   void ReportStopped(int64_t epoch) override;
   void RequestStop(const StopOrder& order) override;
@@ -66,10 +67,12 @@ class NodeAgent : public Membership {
   void On(const Refused& refused);
   void On(const Waiting& waiting);
   void On(const Reserve& reserve);
+  void On(const Survey& survey);
   void On(const Assign& assign);
   void On(const Go& go);
   void On(const Stop& stop);
   void On(const Control& control);
+  void On(const RequestUpdate& update);
   void On(const BeatEcho& echo);
   void On(const Reforming& reforming);
   void On(const Watched& watched);

@@ -30,8 +30,12 @@ RunMachine::RunMachine(RunRules rules, RunTiming timing, Instant now)
       forming_since_(now),
       next_waiting_line_(now + timing.waiting_line),
       watch_(rules_.policy.hang),
+      output_dir_(rules_.output_dir),
+      start_("a run that was started before"),
       random_(rules_.seed) {
-  assignment_.run_id = rules_.run_id;
+  // The workers' locks and checkpoints need an identity also where the nodes were given none.
+  assignment_.run_id =
+      rules_.run_id.empty() ? fmt::format("unnamed-{:08x}", rules_.seed) : rules_.run_id;
 }
 
 // ---- inputs
@@ -77,6 +81,7 @@ RunActions RunMachine::Tick(Instant now) {
   }
   JudgeSilence();
   JudgeCommit();
+  Tell(requests_.Tick(now_));
   JudgeStop();
   JudgeForming();
   JudgeJoin();
@@ -121,21 +126,24 @@ std::string RunMachine::WaitingFor() const {
     case RunState::kForming:
       return WaitingText();
     case RunState::kCommitting:
-      return endpoint_known_ ? fmt::format("acceptance of epoch {} by {}", epoch(), ListAwaited())
-                             : fmt::format("the workers' endpoint on {}", Describe(*rank_zero()));
+      if (!endpoint_known_) {
+        return fmt::format("the workers' endpoint on {}", Describe(*rank_zero()));
+      }
+      return assigned_ ? fmt::format("acceptance of epoch {} by {}", epoch(), List(awaited_))
+                       : fmt::format("the list of checkpoints of {}", List(unsurveyed_));
     case RunState::kRunning:
-      return fmt::format("the workers of epoch {} on {}", epoch(), ListAwaited());
+      return fmt::format("the workers of epoch {} on {}", epoch(), List(awaited_));
     case RunState::kStopping:
-      return fmt::format("the workers to stop on {}", ListAwaited());
+      return fmt::format("the workers to stop on {}", List(awaited_));
     case RunState::kClosed:
       return "";
   }
   return "";
 }
 
-std::string RunMachine::ListAwaited() const {
+std::string RunMachine::List(const std::set<MemberId>& members) const {
   NameList names;
-  for (const MemberId id : awaited_) {
+  for (const MemberId id : members) {
     names.Add([&] { return Describe(members_.at(id)); });
   }
   return names.Text();

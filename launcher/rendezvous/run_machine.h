@@ -43,7 +43,8 @@ using Instant = std::chrono::nanoseconds;
 struct RunTiming {
   std::chrono::milliseconds join{600'000};
   std::chrono::milliseconds commit{10'000};
-  std::chrono::milliseconds stop{90'000};  ///< from the stop order to an empty node
+  std::chrono::milliseconds survey{60'000};  ///< for a node to list its checkpoints
+  std::chrono::milliseconds stop{90'000};    ///< from the stop order to an empty node
   std::chrono::milliseconds suspect{5'000};
   std::chrono::milliseconds lost{15'000};
   std::chrono::milliseconds last_call{30'000};        ///< for more nodes once the minimum is here
@@ -106,6 +107,7 @@ class RunMachine {
     // Of the current epoch:
     bool gone = false;       ///< lost or left; kept for the names in texts
     int leaving_signal = 0;  ///< its launcher got a signal: it leaves, the run goes on
+    bool preempted = false;  ///< it leaves because its machine is wanted back
     std::string unreachable;
     const NodeAssignment* part = nullptr;  ///< in assignment_.nodes; nullptr: a spare
   };
@@ -117,6 +119,8 @@ class RunMachine {
   void On(MemberId from, const Progress& progress);
   void On(MemberId from, const Boards& boards);
   void On(MemberId from, const Stacks& stacks);
+  void On(MemberId from, const Surveyed& surveyed);
+  void On(MemberId from, const Saved& saved);
   void On(MemberId from, const Ended& ended);
   void On(MemberId from, const Stopped& stopped);
   void On(MemberId from, const StopRequest& request);
@@ -152,6 +156,15 @@ class RunMachine {
   // run_machine_watch.cc: hangs, stacks, stragglers
   void JudgeWatch();
   void Carry(const RunWatch::Actions& actions);
+  // run_machine_requests.cc: requested checkpoints
+  void Tell(const CheckpointRequests::Changes& changes);
+  std::string WhyNoRequests() const;
+  bool SavedSinceStop() const;
+
+  // run_machine_resume.cc: where the workers of an epoch go on
+  void AskForCheckpoints(const std::string& why);
+  void AssignWhenReady();
+  void ChooseCheckpoint();
 
   // run_machine_end.cc: stopping, and what follows
   void LeaveWhileWorking(MemberId id, const std::string& why);
@@ -160,7 +173,7 @@ class RunMachine {
   void EndWhenAllStopped();
   EpochEnd DescribeEnd(const RunOutcome& outcome) const;
   bool MayLeave(const Member& member, const StopOrder& order) const;
-  void LetGo(MemberId id, int signal, const std::string& why);
+  void LetGo(MemberId id, const std::string& why);
   void FormAgain(RunOutcome ended, const RestartDecision& next);
   void Close(RunOutcome outcome);
 
@@ -169,7 +182,7 @@ class RunMachine {
   bool working() const { return state_ == RunState::kRunning || state_ == RunState::kStopping; }
 
   std::string Describe(const Member& member) const;
-  std::string ListAwaited() const;
+  std::string List(const std::set<MemberId>& members) const;
   void JudgeSilence();
   void Send(MemberId to, HostMessage message, std::string reason);
   void SendAll(HostMessage message, const std::string& reason);
@@ -196,8 +209,17 @@ class RunMachine {
   std::set<MemberId> awaited_;
   Assignment assignment_;
   bool endpoint_known_ = false;
-  std::vector<std::string> addresses_;   ///< of rank 0's node that are still to be tried
-  std::string unreached_;                ///< those that were, and who could not reach them
+  std::vector<std::string> addresses_;  ///< of rank 0's node that are still to be tried
+  std::string unreached_;               ///< those that were, and who could not reach them
+  bool assigned_ = false;               ///< the assignment of the epoch is out
+  std::set<MemberId> unsurveyed_;       ///< have not said yet which checkpoints they see
+  std::map<int, CheckpointView> seen_;  ///< by node rank
+  std::string output_dir_;              ///< of the workers; empty: nobody knows one
+  CheckpointRequests requests_;
+  SaveEstimates estimates_;
+  int64_t saved_before_stop_ = 0;
+  std::string start_;                    ///< "restart 1 of 3": what the next start is called
+  int64_t reached_step_ = 0;             ///< by the epoch before
   std::map<int, WorkerEnding> endings_;  ///< by rank, of the current epoch
   std::optional<TrainingProgress> progress_;
   std::optional<StopOrder> stop_;

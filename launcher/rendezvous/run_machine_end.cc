@@ -12,6 +12,12 @@
 
 namespace lr::launcher {
 
+namespace {
+
+constexpr std::chrono::seconds kNoticeMargin{10};  // beyond the time that a notice left
+
+}  // namespace
+
 // ---- stopping
 
 void RunMachine::On(MemberId from, const StopRequest& request) {
@@ -20,13 +26,15 @@ void RunMachine::On(MemberId from, const StopRequest& request) {
   Member& member = members_.at(from);
   if (MayLeave(member, request.order)) {
     member.leaving_signal = request.order.signal;
+    member.preempted = request.order.reason == StopReason::kPreempted;
     if (member.part == nullptr || !working()) {
-      return LetGo(from, request.order.signal, text);
+      return LetGo(from, text);
     }
     Note(fmt::format("{} leaves: {}", Describe(member), text));
     if (state_ == RunState::kRunning) {
-      BeginStop({.reason = StopReason::kMembership,
-                 .text = fmt::format("{} leaves: {}", Describe(member), text)});
+      BeginStop({.reason = member.preempted ? StopReason::kPreempted : StopReason::kMembership,
+                 .text = fmt::format("{} leaves: {}", Describe(member), text),
+                 .within_ms = request.order.within_ms});
     }
     return;
   }
@@ -38,7 +46,7 @@ void RunMachine::On(MemberId from, const StopRequest& request) {
   }
   final_ = true;
   if (state_ == RunState::kRunning) {
-    BeginStop({request.order.reason, text, request.order.signal});
+    BeginStop({request.order.reason, text, request.order.signal, request.order.within_ms});
   }
 }
 
@@ -50,13 +58,16 @@ bool RunMachine::MayLeave(const Member& member, const StopOrder& order) const {
     const Member& other = entry.second;
     return &other != &member && !other.gone && other.leaving_signal == 0;
   });
-  return elastic() && order.reason == StopReason::kSignal && !member.local && !final_ &&
-         staying >= rules_.min_nodes;
+  const bool one_node =
+      order.reason == StopReason::kSignal || order.reason == StopReason::kPreempted;
+  return elastic() && one_node && !member.local && !final_ && staying >= rules_.min_nodes;
 }
 
-void RunMachine::LetGo(MemberId id, int signal, const std::string& why) {
+void RunMachine::LetGo(MemberId id, const std::string& why) {
+  const Member& member = members_.at(id);
   RunOutcome outcome;
-  outcome.exit_code = 128 + signal;
+  outcome.exit_code =
+      member.preempted ? PreemptedCode(SavedSinceStop()) : 128 + member.leaving_signal;
   outcome.reason = fmt::format("this node left the run, which goes on: {}", why);
   Send(id, Closed{outcome}, why);
   Drop(id, why);
@@ -99,7 +110,9 @@ void RunMachine::LeaveWhileWorking(MemberId id, const std::string& why) {
 void RunMachine::BeginStop(const StopOrder& order) {
   state_ = RunState::kStopping;
   stop_ = order;
-  stop_deadline_ = now_ + timing_.stop;
+  saved_before_stop_ = progress_ ? progress_->checkpoint_step : 0;
+  stop_deadline_ =
+      now_ + std::max(timing_.stop, std::chrono::milliseconds(order.within_ms) + kNoticeMargin);
   SendMembers(Stop{epoch(), order}, order.text);
 }
 
@@ -130,7 +143,10 @@ void RunMachine::EndWhenAllStopped() {
                                       .stop = stop_,
                                       .lost = lost_,
                                       .world_size = assignment_.world_size,
-                                      .growing = growing_ && !ending_});
+                                      .growing = growing_ && !ending_,
+                                      .saved = SavedSinceStop()});
+  Tell(requests_.WorkersGone(outcome.succeeded,
+                             fmt::format("the workers ended first: {}", outcome.reason)));
   if (outcome.succeeded || final_) {  // S-33: nothing restarts a finished run
     return Close(std::move(outcome));
   }
@@ -157,6 +173,8 @@ EpochEnd RunMachine::DescribeEnd(const RunOutcome& outcome) const {
   EpochEndKind kind = EpochEndKind::kWorkerFailed;
   if (!stop_ || stop_->reason == StopReason::kMembership) {
     kind = EpochEndKind::kMembership;
+  } else if (stop_->reason == StopReason::kPreempted) {
+    kind = EpochEndKind::kPreempted;
   } else if (!outcome.root_cause && !lost_.empty()) {
     kind = EpochEndKind::kNodeLost;
   }
@@ -175,7 +193,7 @@ void RunMachine::FormAgain(RunOutcome ended, const RestartDecision& next) {
   for (auto it = members_.begin(); it != members_.end();) {
     const auto [id, member] = *it++;
     if (member.leaving_signal != 0 && !member.gone) {
-      LetGo(id, member.leaving_signal, stop_->text);
+      LetGo(id, stop_->text);
     } else if (member.gone) {
       if (member.leaving_signal == 0) {
         missed_.insert(member.identity.host_name);
@@ -195,6 +213,11 @@ void RunMachine::FormAgain(RunOutcome ended, const RestartDecision& next) {
   }
   ++assignment_.attempt;
   assignment_.restart_count += next.counts ? 1 : 0;
+  start_ = next.counts ? fmt::format("restart {} of {}",
+                                     assignment_.restart_count,
+                                     rules_.policy.restarts.max_restarts)
+                       : fmt::format("attempt {}", assignment_.attempt);
+  reached_step_ = progress_ ? progress_->step : 0;
   endings_.clear();
   progress_.reset();
   stop_.reset();

@@ -63,6 +63,7 @@ void RunMachine::StartCommit(const std::string& why) {
   AssignRanks(members, order.order);
   state_ = RunState::kCommitting;
   endpoint_known_ = false;
+  assigned_ = false;
   commit_deadline_ = now_ + timing_.commit;
   Note(fmt::format("epoch {}: {} nodes, {} ranks, ordered by {}",
                    epoch(),
@@ -76,6 +77,7 @@ void RunMachine::StartCommit(const std::string& why) {
       Send(id, Reserve{epoch(), member.address}, why);
     }
   }
+  AskForCheckpoints(why);
 }
 
 void RunMachine::AssignRanks(const std::vector<Member*>& members,
@@ -123,7 +125,8 @@ void RunMachine::On(MemberId from, const Reserved& reserved) {
   assignment_.master_port = reserved.port;
   addresses_ = reserved.alternatives;
   unreached_.clear();
-  Propose(reserved.address);
+  assignment_.master_addr = reserved.address;
+  AssignWhenReady();
 }
 
 void RunMachine::Propose(const std::string& address) {
@@ -141,7 +144,7 @@ void RunMachine::Propose(const std::string& address) {
 
 void RunMachine::On(MemberId from, const Ack& ack) {
   const bool of_address = ack.address.empty() || ack.address == assignment_.master_addr;
-  if (state_ != RunState::kCommitting || !endpoint_known_ || ack.epoch != epoch() || !of_address ||
+  if (state_ != RunState::kCommitting || !assigned_ || ack.epoch != epoch() || !of_address ||
       awaited_.erase(from) == 0) {
     return;
   }
@@ -224,18 +227,24 @@ void RunMachine::OfferGrowth() {
   }
   growing_ = true;
   Note(fmt::format("{}: the workers are asked for a checkpoint and a stop", text));
-  SendMembers(
-      Control{{ControlRequest::Kind::kCheckpointAndStop, fmt::format("growth-{}", epoch())}}, text);
+  // With a number, so that it also reaches workers that are only about to attach.
+  ControlRequest request{.kind = ControlRequest::Kind::kCheckpointAndStop,
+                         .id = fmt::format("growth-{}", epoch())};
+  request.number = requests_.Ask(request, {.started = true}, now_).result.number;
+  SendMembers(Control{request}, text);
 }
 
 void RunMachine::JudgeCommit() {
   if (state_ != RunState::kCommitting || now_ < commit_deadline_) {
     return;
   }
-  const double limit = std::chrono::duration<double>(timing_.commit).count();
+  const double limit = std::chrono::duration<double>(
+                           assigned_ || unsurveyed_.empty() ? timing_.commit : timing_.survey)
+                           .count();
   std::vector<MemberId> silent;
   for (const MemberId id : awaited_) {
-    if (endpoint_known_ || members_.at(id).part->node_rank == 0) {
+    const bool owes_endpoint = !endpoint_known_ && members_.at(id).part->node_rank == 0;
+    if (assigned_ || owes_endpoint || unsurveyed_.contains(id)) {
       silent.push_back(id);
     }
   }
@@ -317,24 +326,21 @@ void RunMachine::On(MemberId /*from*/, const Progress& progress) {
   if (!working() || progress.epoch != epoch()) {
     return;
   }
+  if (!progress.now.output_dir.empty()) {
+    output_dir_ = progress.now.output_dir;
+  }
+  if (progress.now.estimates.step_s > 0.0) {
+    estimates_.step_s = progress.now.estimates.step_s;
+  }
+  if (progress.now.estimates.save_s > 0.0) {
+    estimates_.save_s = progress.now.estimates.save_s;
+  }
+  if (progress.now.step == 0 && progress.now.checkpoint_step == 0) {
+    return;  // nothing is known that a restart could be judged by
+  }
   const TrainingProgress known = progress_.value_or(TrainingProgress{});
   progress_ = {std::max(known.step, progress.now.step),
                std::max(known.checkpoint_step, progress.now.checkpoint_step)};
-}
-
-void RunMachine::On(MemberId from, const ControlAsk& ask) {
-  if (state_ != RunState::kRunning) {
-    return Note(fmt::format("request {} of {} is dropped: the run is {}",
-                            ask.request.id,
-                            Describe(members_.at(from)),
-                            RunStateName(state_)));
-  }
-  if (ask.request.kind == ControlRequest::Kind::kStacks ||
-      ask.request.kind == ControlRequest::Kind::kStragglers) {
-    return Carry(watch_.Ask(ask.request, now_));
-  }
-  ending_ = ending_ || ask.request.kind != ControlRequest::Kind::kCheckpoint;
-  SendMembers(Control{ask.request}, fmt::format("asked by {}", Describe(members_.at(from))));
 }
 
 }  // namespace lr::launcher

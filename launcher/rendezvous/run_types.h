@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/plan/assignment.h"
+#include "launcher/plan/checkpoint_requests.h"
 
 namespace lr::launcher {
 
@@ -33,15 +34,7 @@ struct StopOrder {
   StopReason reason = StopReason::kWorkerFailed;
   std::string text;  ///< why, in words
   int signal = 15;
-};
-
-/// Relayed request of a client or another node. The last two are answered by a WatchReport with the
-/// same id.
-struct ControlRequest {
-  enum class Kind { kCheckpoint, kCheckpointAndStop, kStop, kStacks, kStragglers };
-  Kind kind = Kind::kCheckpoint;
-  std::string id;
-  std::optional<int> rank = {};  ///< kStacks: of this one alone
+  int64_t within_ms = 0;  ///< until the machine is gone; 0: not known
 };
 
 /// What one rank's threads do (S-23), as text.

@@ -26,6 +26,7 @@ inline constexpr int kLongestStack = 48 << 10;    ///< of one rank; longer ones 
 inline constexpr int kMostStacks = 64;            ///< in one message
 inline constexpr int kMostBoards = 32;            ///< in one message
 inline constexpr int kMostGroups = 16;            ///< of a board; more are left out
+inline constexpr int kMostCheckpoints = 64;       ///< told in a survey; older ones are left out
 
 v1::NodeMessage ToWire(const NodeMessage& message);
 v1::HostMessage ToWire(const HostMessage& message);

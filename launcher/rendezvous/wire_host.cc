@@ -68,6 +68,9 @@ void Put(const Assign& assign, v1::HostMessage& out) {
   part.set_master_addr(assignment.master_addr);
   part.set_master_port(assignment.master_port);
   part.set_resume_from(assignment.resume_from);
+  for (const std::string& line : assignment.resume_lines) {
+    part.add_resume_lines(line.substr(0, kLongestMessage));
+  }
   part.set_restart_count(assignment.restart_count);
   for (const NodeAssignment& node : assignment.nodes) {
     v1::AssignedNode& one = *part.add_nodes();
@@ -91,6 +94,7 @@ Result<HostMessage> Take(const v1::HostAssign& in) {
   assignment.master_addr = in.master_addr();
   assignment.master_port = in.master_port();
   assignment.resume_from = in.resume_from();
+  assignment.resume_lines.assign(in.resume_lines().begin(), in.resume_lines().end());
   assignment.restart_count = in.restart_count();
   for (const v1::AssignedNode& one : in.nodes()) {
     LR_TRY(CheckRange("number of workers", one.local_size(), 1, kMaxRanks - assignment.world_size));
@@ -103,6 +107,11 @@ Result<HostMessage> Take(const v1::HostAssign& in) {
     assignment.world_size += one.local_size();
   }
   return HostMessage(std::move(assign));
+}
+
+void Put(const Survey& survey, v1::HostMessage& out) {
+  out.mutable_survey()->set_epoch(survey.epoch);
+  out.mutable_survey()->set_output_dir(survey.output_dir);
 }
 
 void Put(const Go& go, v1::HostMessage& out) {
@@ -121,6 +130,41 @@ Result<HostMessage> Take(const v1::HostStop& in) {
 
 void Put(const Control& control, v1::HostMessage& out) {
   wire::PutRequest(control.request, *out.mutable_request());
+}
+
+void Put(const RequestUpdate& update, v1::HostMessage& out) {
+  v1::HostRequestUpdate& part = *out.mutable_update();
+  const CheckpointResult& result = update.result;
+  part.set_id(result.id);
+  part.set_number(result.number);
+  part.set_stop(result.stop);
+  part.set_state(static_cast<v1::RequestState>(result.state));
+  part.set_step(result.step);
+  part.set_directory(result.directory);
+  part.set_bytes(result.bytes);
+  part.set_agree_s(result.agree_s);
+  part.set_write_s(result.write_s);
+  part.set_publish_s(result.publish_s);
+  part.mutable_slowest()->Assign(result.slowest.begin(), result.slowest.end());
+  part.set_reason(result.reason);
+}
+
+static_assert(static_cast<int>(RequestState::kSkipped) == v1::REQUEST_STATE_SKIPPED);
+
+Result<HostMessage> Take(const v1::HostRequestUpdate& in) {
+  LR_TRY(CheckRange("state of a request", in.state(), 0, v1::RequestState_MAX));
+  return HostMessage(RequestUpdate{{.id = in.id(),
+                                    .number = in.number(),
+                                    .stop = in.stop(),
+                                    .state = static_cast<RequestState>(in.state()),
+                                    .step = in.step(),
+                                    .directory = in.directory(),
+                                    .bytes = in.bytes(),
+                                    .agree_s = in.agree_s(),
+                                    .write_s = in.write_s(),
+                                    .publish_s = in.publish_s(),
+                                    .slowest = {in.slowest().begin(), in.slowest().end()},
+                                    .reason = in.reason()}});
 }
 
 void Put(const BeatEcho& echo, v1::HostMessage& out) {
@@ -224,6 +268,8 @@ Result<HostMessage> FromWire(const v1::HostMessage& in) {
       return HostMessage(Reserve{in.reserve().epoch(), in.reserve().seen_from()});
     case v1::HostMessage::kAssign:
       return Take(in.assign());
+    case v1::HostMessage::kSurvey:
+      return HostMessage(Survey{in.survey().epoch(), in.survey().output_dir()});
     case v1::HostMessage::kGo:
       return HostMessage(Go{in.go().epoch()});
     case v1::HostMessage::kStop:
@@ -232,6 +278,8 @@ Result<HostMessage> FromWire(const v1::HostMessage& in) {
       LR_ASSIGN(ControlRequest request, wire::TakeRequest(in.request()));
       return HostMessage(Control{std::move(request)});
     }
+    case v1::HostMessage::kUpdate:
+      return Take(in.update());
     case v1::HostMessage::kEcho:
       return HostMessage(BeatEcho{in.echo().sent_unix_ns(), in.echo().host_unix_ns()});
     case v1::HostMessage::kReforming: {

@@ -14,6 +14,11 @@ using wire::CheckRange;
 constexpr int kMostPlanFields = 64;
 constexpr int kMostAddresses = 16;
 
+/// A duration that somebody measured; anything else counts as not measured.
+double Positive(double seconds) {
+  return seconds > 0.0 && seconds < 1e9 ? seconds : 0.0;
+}
+
 void Put(const Hello& hello, v1::NodeMessage& out) {
   v1::NodeHello& part = *out.mutable_hello();
   const NodeIdentity& node = hello.identity;
@@ -110,12 +115,86 @@ void Put(const Progress& progress, v1::NodeMessage& out) {
   part.set_epoch(progress.epoch);
   part.set_step(progress.now.step);
   part.set_checkpoint_step(progress.now.checkpoint_step);
+  part.set_output_dir(progress.now.output_dir);
+  part.set_step_s(progress.now.estimates.step_s);
+  part.set_save_s(progress.now.estimates.save_s);
 }
 
 Result<NodeMessage> Take(const v1::NodeProgress& in) {
   LR_TRY(CheckRange("step", in.step(), 0, INT64_MAX));
   LR_TRY(CheckRange("step of the checkpoint", in.checkpoint_step(), 0, INT64_MAX));
-  return NodeMessage(Progress{in.epoch(), {in.step(), in.checkpoint_step()}});
+  return NodeMessage(Progress{in.epoch(),
+                              {in.step(),
+                               in.checkpoint_step(),
+                               in.output_dir(),
+                               {Positive(in.step_s()), Positive(in.save_s())}}});
+}
+
+void Put(const Saved& saved, v1::NodeMessage& out) {
+  v1::NodeSaved& part = *out.mutable_saved();
+  part.set_epoch(saved.epoch);
+  part.set_rank(saved.news.rank);
+  part.set_running(saved.news.running);
+  part.set_step(saved.news.step);
+  part.set_request(saved.news.request);
+  part.set_directory(saved.news.directory);
+  part.set_error(saved.news.error.substr(0, kLongestMessage));
+  part.set_bytes(saved.news.bytes);
+  part.set_write_s(saved.news.write_s);
+  part.set_publish_s(saved.news.publish_s);
+}
+
+Result<NodeMessage> Take(const v1::NodeSaved& in) {
+  LR_TRY(CheckRange("rank", in.rank(), 0, kMaxRanks - 1));
+  LR_TRY(CheckRange("step", in.step(), 0, INT64_MAX));
+  LR_TRY(CheckRange("number of a request", in.request(), 0, INT64_MAX));
+  LR_TRY(CheckRange("number of bytes", in.bytes(), 0, INT64_MAX));
+  return NodeMessage(Saved{in.epoch(),
+                           {.rank = in.rank(),
+                            .running = in.running(),
+                            .step = in.step(),
+                            .request = in.request(),
+                            .directory = in.directory(),
+                            .error = in.error(),
+                            .bytes = in.bytes(),
+                            .write_s = Positive(in.write_s()),
+                            .publish_s = Positive(in.publish_s())}});
+}
+
+/// Newest first, as listed; what an operator needs of a reason fits into a line.
+void Put(const Surveyed& surveyed, v1::NodeMessage& out) {
+  v1::NodeSurveyed& part = *out.mutable_surveyed();
+  part.set_epoch(surveyed.epoch);
+  part.set_problem(surveyed.view.problem.substr(0, kLongestLine));
+  for (const CheckpointCandidate& candidate : surveyed.view.candidates) {
+    if (part.checkpoints_size() >= kMostCheckpoints && !candidate.is_last) {
+      continue;
+    }
+    v1::SeenCheckpoint& one = *part.add_checkpoints();
+    one.set_name(candidate.name);
+    one.set_is_last(candidate.is_last);
+    one.set_complete(candidate.verdict.complete);
+    one.set_run_id(candidate.run_id);
+    one.set_reason(candidate.verdict.reason.substr(0, kLongestLine));
+  }
+}
+
+Result<NodeMessage> Take(const v1::NodeSurveyed& in) {
+  LR_TRY(CheckRange("number of checkpoints", in.checkpoints_size(), 0, kMostCheckpoints + 1));
+  Surveyed surveyed{in.epoch(), {in.problem(), {}}};
+  for (const v1::SeenCheckpoint& one : in.checkpoints()) {
+    const std::optional<int64_t> step = ParseStepDirectoryName(one.name());
+    if (!step) {
+      return InvalidArgument("'{}' is not the name of a step directory", one.name());
+    }
+    surveyed.view.candidates.push_back({.name = one.name(),
+                                        .step = *step,
+                                        .is_last = one.is_last(),
+                                        .pinned = false,
+                                        .run_id = one.run_id(),
+                                        .verdict = {one.complete(), one.reason()}});
+  }
+  return NodeMessage(std::move(surveyed));
 }
 
 void PutBoard(const WorkerBoard& board, v1::WorkerBoard& out) {
@@ -259,6 +338,10 @@ Result<NodeMessage> FromWire(const v1::NodeMessage& in) {
       return NodeMessage(
           Stacks{in.stacks().epoch(), in.stacks().id(), std::move(ranks), in.stacks().last()});
     }
+    case v1::NodeMessage::kSaved:
+      return Take(in.saved());
+    case v1::NodeMessage::kSurveyed:
+      return Take(in.surveyed());
     case v1::NodeMessage::kEnded:
       return Take(in.ended());
     case v1::NodeMessage::kStopped:

@@ -10,6 +10,8 @@ namespace lr::launcher::wire {
 namespace {
 
 constexpr int kLargestSignal = 64;
+constexpr int64_t kLargestNumber = (int64_t{1} << 48) - 1;  // the workers' agreement has 48 bits
+constexpr int64_t kLongestWait = int64_t{7} * 24 * 3600 * 1000;
 
 }  // namespace
 
@@ -75,6 +77,7 @@ void PutOrder(const StopOrder& order, v1::StopOrder& out) {
   out.set_cause(static_cast<v1::StopCause>(order.reason));
   out.set_text(order.text);
   out.set_signal(order.signal);
+  out.set_within_ms(order.within_ms);
 }
 
 static_assert(static_cast<int>(StopReason::kWorkerFailed) == v1::STOP_CAUSE_WORKER_FAILED &&
@@ -83,12 +86,15 @@ static_assert(static_cast<int>(StopReason::kWorkerFailed) == v1::STOP_CAUSE_WORK
               static_cast<int>(StopReason::kSignal) == v1::STOP_CAUSE_SIGNAL &&
               static_cast<int>(StopReason::kCancelled) == v1::STOP_CAUSE_CANCELLED &&
               static_cast<int>(StopReason::kMembership) == v1::STOP_CAUSE_MEMBERSHIP &&
-              static_cast<int>(StopReason::kHang) == v1::STOP_CAUSE_HANG);
+              static_cast<int>(StopReason::kHang) == v1::STOP_CAUSE_HANG &&
+              static_cast<int>(StopReason::kPreempted) == v1::STOP_CAUSE_PREEMPTED);
 
 Result<StopOrder> TakeOrder(const v1::StopOrder& wire) {
   LR_TRY(CheckRange("stop cause", wire.cause(), 0, v1::StopCause_MAX));
   LR_TRY(CheckRange("signal", wire.signal(), 1, kLargestSignal));
-  return StopOrder{static_cast<StopReason>(wire.cause()), wire.text(), wire.signal()};
+  LR_TRY(CheckRange("time of a stop", wire.within_ms(), 0, kLongestWait));
+  return StopOrder{
+      static_cast<StopReason>(wire.cause()), wire.text(), wire.signal(), wire.within_ms()};
 }
 
 void PutRequest(const ControlRequest& request, v1::Request& out) {
@@ -97,6 +103,9 @@ void PutRequest(const ControlRequest& request, v1::Request& out) {
   if (request.rank) {
     out.set_rank(*request.rank);
   }
+  out.set_number(request.number);
+  out.set_within_ms(request.within_ms);
+  out.set_only_when_started(request.only_when_started);
 }
 
 static_assert(static_cast<int>(ControlRequest::Kind::kCheckpoint) == v1::REQUEST_KIND_CHECKPOINT &&
@@ -109,7 +118,13 @@ static_assert(static_cast<int>(ControlRequest::Kind::kCheckpoint) == v1::REQUEST
 Result<ControlRequest> TakeRequest(const v1::Request& wire) {
   LR_TRY(CheckRange("kind of request", wire.kind(), 0, v1::RequestKind_MAX));
   LR_TRY(CheckRange("rank", wire.rank(), 0, kMaxRanks - 1));
-  ControlRequest request{static_cast<ControlRequest::Kind>(wire.kind()), wire.id()};
+  LR_TRY(CheckRange("number of a request", wire.number(), 0, kLargestNumber));
+  LR_TRY(CheckRange("time of a request", wire.within_ms(), 0, kLongestWait));
+  ControlRequest request{static_cast<ControlRequest::Kind>(wire.kind()),
+                         wire.id(),
+                         wire.number(),
+                         wire.within_ms(),
+                         wire.only_when_started()};
   if (wire.has_rank()) {
     request.rank = wire.rank();
   }

@@ -1,8 +1,11 @@
 #include "launcher/report/run_control.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -19,6 +22,7 @@ namespace lr::launcher {
 namespace {
 
 constexpr int kLargestMessage = 64 << 10;
+constexpr int64_t kLongestWait = int64_t{7} * 24 * 3600 * 1000;
 constexpr std::chrono::milliseconds kEndLimit{200};
 
 /// Finishes a call exactly once, whoever comes first: the answer or the end of the run.
@@ -39,6 +43,86 @@ class Call {
   std::atomic<bool> finished_{false};
 };
 
+/// The states of one request, in order. The loop sends and ends; gRPC's threads only post. Keeps
+/// itself alive until gRPC's last call.
+class ResultStream final : public grpc::ServerWriteReactor<v1::RunCheckpointReply>,
+                           public std::enable_shared_from_this<ResultStream> {
+ public:
+  explicit ResultStream(std::shared_ptr<rpc::LoopGate> gate) : gate_(std::move(gate)) {}
+
+  void Begin() { self_ = shared_from_this(); }
+
+  void Send(v1::RunCheckpointReply reply, bool last) {
+    outbox_.push_back(std::move(reply));
+    if (last) {
+      end_ = end_.value_or(grpc::Status::OK);
+    }
+    GoOn();
+  }
+
+  bool finished() const { return finished_; }
+
+  void OnWriteDone(bool ok) override {
+    gate_->Post([self = shared_from_this(), ok] {
+      self->writing_ = false;
+      self->outbox_.pop_front();
+      if (!ok) {  // nobody listens any more
+        self->outbox_.clear();
+        self->end_ = self->end_.value_or(grpc::Status::CANCELLED);
+      }
+      self->GoOn();
+    });
+  }
+
+  void OnDone() override { self_.reset(); }
+
+  /// Without waiting for what was sent.
+  void Abandon(const grpc::Status& status) {
+    if (!std::exchange(finished_, true)) {
+      Finish(status);
+    }
+  }
+
+ private:
+  void GoOn() {
+    if (writing_ || finished_) {
+      return;
+    }
+    if (outbox_.size() == 1 && end_ && end_->ok()) {  // one step: the loop may end right behind it
+      finished_ = true;
+      StartWriteAndFinish(&outbox_.front(), {}, *end_);
+    } else if (!outbox_.empty()) {
+      writing_ = true;
+      StartWrite(&outbox_.front());
+    } else if (end_) {
+      Abandon(*end_);
+    }
+  }
+
+  const std::shared_ptr<rpc::LoopGate> gate_;
+  std::shared_ptr<ResultStream> self_;
+  std::deque<v1::RunCheckpointReply> outbox_;
+  std::optional<grpc::Status> end_;
+  bool writing_ = false;
+  bool finished_ = false;
+};
+
+v1::RunCheckpointReply ToReply(const CheckpointResult& result) {
+  v1::RunCheckpointReply reply;
+  reply.set_state(std::string(RequestStateName(result.state)));
+  reply.set_step(result.step);
+  reply.set_directory(result.directory);
+  reply.set_reason(result.reason);
+  reply.set_id(result.id);
+  reply.set_stop(result.stop);
+  reply.set_bytes(result.bytes);
+  reply.set_agree_s(result.agree_s);
+  reply.set_write_s(result.write_s);
+  reply.set_publish_s(result.publish_s);
+  reply.mutable_slowest()->Assign(result.slowest.begin(), result.slowest.end());
+  return reply;
+}
+
 class ControlImpl final : public RunControl, public v1::RunControl::CallbackService {
  public:
   ControlImpl(boost::asio::io_context& loop, RunControl::Handlers handlers)
@@ -53,6 +137,9 @@ class ControlImpl final : public RunControl, public v1::RunControl::CallbackServ
         call->Finish({grpc::StatusCode::UNAVAILABLE, "the run has ended"});
       }
       open_.clear();
+    }
+    for (const std::shared_ptr<ResultStream>& stream : streams_) {
+      stream->Abandon({grpc::StatusCode::UNAVAILABLE, "the run has ended"});
     }
     if (server_) {
       server_->Shutdown(kEndLimit);
@@ -87,23 +174,29 @@ class ControlImpl final : public RunControl, public v1::RunControl::CallbackServ
     });
   }
 
-  grpc::ServerUnaryReactor* Checkpoint(grpc::CallbackServerContext* context,
-                                       const v1::RunCheckpointRequest* request,
-                                       v1::RunCheckpointReply* reply) override {
-    const bool stop = request->stop();
-    const bool wait = request->wait();
-    return Answer(context, [=](ControlImpl& self, const std::shared_ptr<Call>& call) {
-      self.handlers_.checkpoint(stop, wait, [&self, call, reply](const CheckpointResult& result) {
-        if (call->finished()) {
-          return;  // the caller hung up: the reply is gone
-        }
-        reply->set_state(result.state);
-        reply->set_step(result.step);
-        reply->set_directory(result.directory);
-        reply->set_reason(result.reason);
-        self.End(call);
+  grpc::ServerWriteReactor<v1::RunCheckpointReply>* Checkpoint(
+      grpc::CallbackServerContext* /*context*/, const v1::RunCheckpointRequest* request) override {
+    const CheckpointAsk ask{
+        .id = request->id(),
+        .stop = request->stop(),
+        .wait = request->wait(),
+        .only_when_started = request->only_when_started(),
+        .within_ms = std::clamp<int64_t>(request->within_ms(), 0, kLongestWait)};
+    auto stream = std::make_shared<ResultStream>(gate_);
+    stream->Begin();
+    const std::lock_guard lock(mutex_);
+    if (closing_) {
+      stream->Abandon({grpc::StatusCode::UNAVAILABLE, "the run has ended"});
+      return stream.get();
+    }
+    gate_->Post([this, ask, stream] {
+      std::erase_if(streams_, [](const auto& other) { return other->finished(); });
+      streams_.insert(stream);
+      handlers_.checkpoint(ask, [stream](const CheckpointResult& result, bool last) {
+        stream->Send(ToReply(result), last);
       });
     });
+    return stream.get();
   }
 
   grpc::ServerUnaryReactor* Stacks(grpc::CallbackServerContext* context,
@@ -192,6 +285,8 @@ class ControlImpl final : public RunControl, public v1::RunControl::CallbackServ
   std::mutex mutex_;  // before the gate's; guards the next two
   bool closing_ = false;
   std::set<std::shared_ptr<Call>> open_;
+
+  std::set<std::shared_ptr<ResultStream>> streams_;  // on the loop
 
   std::unique_ptr<rpc::UnixServer> server_;
 };

@@ -15,12 +15,13 @@
 
 namespace lr::launcher {
 
-/// How a requested checkpoint went.
-struct CheckpointResult {
-  std::string state;  ///< requested, complete, failed
-  int64_t step = 0;
-  std::string directory;
-  std::string reason;
+/// What lr-ctl asks for.
+struct CheckpointAsk {
+  std::string id;  ///< empty: a new request
+  bool stop = false;
+  bool wait = false;
+  bool only_when_started = false;
+  int64_t within_ms = 0;
 };
 
 class RunControl {
@@ -29,8 +30,10 @@ class RunControl {
   struct Handlers {
     std::function<Json()> record;
     std::function<std::map<int, WorkerProgress>()> workers;
-    /// Asks for a checkpoint; `done` is called once, now or when it is complete or has failed.
-    std::function<void(bool stop, bool wait, std::function<void(const CheckpointResult&)> done)>
+    /// Asks for a checkpoint; `told` is called for each state that it reaches, the last time with
+    /// `last`.
+    std::function<void(const CheckpointAsk&,
+                       std::function<void(const CheckpointResult&, bool last)> told)>
         checkpoint;
     std::function<void(const std::string& reason)> cancel;
     /// Asks the host of the run; `done` is called once, with an error when no answer comes.

@@ -65,19 +65,18 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     }
   }
 
-  void Stop(StopReason reason, int signal) {
+  void Stop(StopReason reason, int signal, std::chrono::milliseconds grace) {
     if (stop_) {
       return;
     }
-    stop_ = StopState{
-        .reason = reason, .signal = signal, .grace = options_.shutdown_timeout, .running = {}};
+    stop_ = StopState{.reason = reason, .signal = signal, .grace = grace, .running = {}};
     stop_started_ = Clock::now();
     ActOnStop();
   }
 
   void StopNow() {
     if (!stop_) {
-      Stop(StopReason::kSignal, SIGKILL);
+      Stop(StopReason::kSignal, SIGKILL, std::chrono::milliseconds(0));
     }
     stop_->now = true;
     ActOnStop();
@@ -265,8 +264,8 @@ void WorkerGroup::Start(std::vector<WorkerSpec> specs) {
   state_->Start(std::move(specs));
 }
 
-void WorkerGroup::Stop(StopReason reason, int signal) {
-  state_->Stop(reason, signal);
+void WorkerGroup::Stop(StopReason reason, int signal, std::chrono::milliseconds grace) {
+  state_->Stop(reason, signal, grace);
 }
 
 void WorkerGroup::StopNow() {

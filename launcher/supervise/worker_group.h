@@ -34,8 +34,7 @@ class WorkerGroup {
   };
 
   struct Options {
-    std::string marker;                          ///< "NAME=value" in every worker's environment
-    std::chrono::milliseconds shutdown_timeout;  ///< from the stop signal to SIGKILL
+    std::string marker;  ///< "NAME=value" in every worker's environment
   };
 
   WorkerGroup(boost::asio::io_context& loop,
@@ -47,8 +46,8 @@ class WorkerGroup {
 
   void Start(std::vector<WorkerSpec> specs);
 
-  /// Orders the stop; a second order changes nothing. `why` is for the record of what was killed.
-  void Stop(StopReason reason, int signal);
+  /// Orders the stop; a second order changes nothing. SIGKILL follows after `grace`.
+  void Stop(StopReason reason, int signal, std::chrono::milliseconds grace);
 
   /// No grace any more: SIGKILL to what still runs.
   void StopNow();

@@ -228,7 +228,7 @@ TEST_F(AppTest, EveryAttemptHasItsOwnDirectoryAndCount) {
 TEST_F(AppTest, StacksOfWorkersThatDoNotSpeakAreToldByTheKernel) {
   WhenReady([this] {
     log_.events.request({ControlRequest::Kind::kStacks, "all"});
-    log_.events.request({ControlRequest::Kind::kStacks, "one", 1});
+    log_.events.request({.kind = ControlRequest::Kind::kStacks, .id = "one", .rank = 1});
     After(500ms, [this] { std::ofstream(folder_ + "/go"); });
   });
   EXPECT_EQ(Run(Ready() + "until [ -e " + folder_ + "/go ]; do sleep 0.02; done"), 0);

@@ -98,6 +98,10 @@ class FakeMembership : public Membership {
     log_.stacks.insert(log_.stacks.end(), stacks.begin(), stacks.end());
   }
 
+  void ReportSave(int64_t /*epoch*/, const SaveNews& news) override {
+    log_.calls.push_back("save of step " + std::to_string(news.step));
+  }
+
   void ReportEnded(int64_t /*epoch*/, const WorkerEnding& ending) override {
     log_.calls.push_back("ended " + std::to_string(ending.rank));
     log_.endings.push_back(ending);

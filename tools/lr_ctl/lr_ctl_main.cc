@@ -13,6 +13,7 @@
 #include "proto/lr/v1/run.grpc.pb.h"
 
 #include "common/contract/exit_codes.h"
+#include "tools/lr_ctl/checkpoint_command.h"
 #include "tools/lr_ctl/log_command.h"
 #include "tools/lr_ctl/run_finder.h"
 #include "tools/lr_ctl/run_query.h"
@@ -29,8 +30,7 @@ constexpr int kExitNoRun = 3;
 struct Arguments {
   std::string run;
   bool json = false;
-  bool stop = false;
-  bool wait = false;
+  CheckpointOptions checkpoint;
   std::string reason = "lr-ctl cancel";
   double interval_s = 1;
   LogOptions logs;
@@ -120,30 +120,7 @@ int CheckpointCommand(const Arguments& arguments) {
             run->state(),
             run->alive ? " (its program is not lr-train: send it the signal it expects)" : ""));
   }
-  grpc::ClientContext context;
-  Limit(context, arguments.wait ? std::chrono::hours(1) : std::chrono::seconds(10));
-  v1::RunCheckpointRequest request;
-  request.set_stop(arguments.stop);
-  request.set_wait(arguments.wait);
-  v1::RunCheckpointReply reply;
-  const grpc::Status status = ConnectTo(*run)->Checkpoint(&context, request, &reply);
-  if (!status.ok()) {
-    return Fail(kExitFailed, fmt::format("run {}: {}", run->run_id(), status.error_message()));
-  }
-  const Json result = {{"state", reply.state()},
-                       {"step", reply.step()},
-                       {"directory", reply.directory()},
-                       {"reason", reply.reason()}};
-  if (arguments.json) {
-    fmt::print("{}\n", result.dump(1));
-  } else if (reply.state() == "complete") {
-    fmt::print("checkpoint of step {} is complete: {}\n", reply.step(), reply.directory());
-  } else if (reply.state() == "requested") {
-    fmt::print("requested; all ranks save at the same next step\n");
-  } else {
-    fmt::print("checkpoint {}: {}\n", reply.state(), reply.reason());
-  }
-  return reply.state() == "failed" ? kExitFailed : kExitOk;
+  return RequestCheckpoint(*run, arguments.checkpoint);
 }
 
 int StacksCommand(const Arguments& arguments) {
@@ -260,9 +237,16 @@ void AddRequests(CLI::App& app, Arguments& arguments, std::map<CLI::App*, Comman
   CLI::App* checkpoint =
       app.add_subcommand("checkpoint", "one checkpoint, at one step of all ranks");
   checkpoint->add_option("run", arguments.run, "RUN; may be left out when only one is active");
-  checkpoint->add_flag("--stop", arguments.stop, "and end the run after it");
-  checkpoint->add_flag("--wait", arguments.wait, "return when it is complete");
-  checkpoint->add_flag("--json", arguments.json, "machine-readable");
+  CheckpointOptions& options = arguments.checkpoint;
+  checkpoint->add_flag("--stop", options.stop, "and end the run after it");
+  checkpoint->add_flag("--wait", options.wait, "return when it is complete, telling its states");
+  checkpoint->add_flag("--no-wait",
+                       options.only_when_started,
+                       "refuse before the first step instead of saving after it");
+  checkpoint->add_option("--within", options.within_s, "seconds that it may take")
+      ->check(CLI::Range(0.1, 604800.0));
+  checkpoint->add_option("--id", options.id, "a name; the same name asks for the same checkpoint");
+  checkpoint->add_flag("--json", options.json, "machine-readable: one line per state");
   CLI::App* cancel = app.add_subcommand("cancel", "stop the run, with a checkpoint attempt");
   cancel->add_option("run", arguments.run, "RUN")->required();
   cancel->add_option("--reason", arguments.reason, "goes into the record");

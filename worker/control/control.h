@@ -17,24 +17,44 @@ namespace lr::worker {
 /// What a rank was asked to do; ordered, the maximum over all ranks wins (design decision 4).
 enum class ControlWord : uint8_t { kNone = 0, kCheckpoint = 1, kCheckpointAndStop = 2, kStop = 3 };
 
+/// A word with the launcher's number of the newest request behind it; 0: signals alone.
+struct NumberedWord {
+  ControlWord word = ControlWord::kNone;
+  int64_t number = 0;  ///< below 2^48
+};
+
+/// In one integer whose maximum is the larger word, then the larger number.
+constexpr int64_t Pack(const NumberedWord& asked) {
+  return (static_cast<int64_t>(asked.word) << 48) | asked.number;
+}
+
+constexpr NumberedWord Unpack(int64_t packed) {
+  return {static_cast<ControlWord>(packed >> 48), packed & ((int64_t{1} << 48) - 1)};
+}
+
 /// The pending request of this rank. Raise() is async-signal-safe and may be called from any
 /// thread; the step thread reads and clears it at step boundaries.
 class ControlInbox {
  public:
-  /// Keeps the larger of the pending and the new word. `signal` (0: none) is remembered for the
-  /// exit code.
-  void Raise(ControlWord word, int signal = 0);
+  /// Keeps the larger of the pending and the new word, and of their numbers. `signal` (0: none) is
+  /// remembered for the exit code. A number that was acted on before is ignored: the request
+  /// reached this rank late, another rank had it in time.
+  void Raise(ControlWord word, int signal = 0, int64_t number = 0);
 
-  ControlWord pending() const;
+  NumberedWord request() const { return Unpack(request_.load()); }
+
+  ControlWord pending() const { return request().word; }
 
   /// The first signal that asked for a stop, or 0.
   int stop_signal() const { return stop_signal_.load(); }
 
-  /// After the ranks acted on `word`: forgets a pending request that is not larger.
-  void Clear(ControlWord acted_on);
+  /// After the ranks acted on a request: forgets the pending one if that is neither larger nor
+  /// newer.
+  void Clear(const NumberedWord& acted_on);
 
  private:
-  std::atomic<uint8_t> word_{0};
+  std::atomic<int64_t> request_{0};
+  std::atomic<int64_t> acted_on_{0};  ///< the largest number
   std::atomic<int> stop_signal_{0};
 };
 
@@ -61,6 +81,18 @@ struct StepReport {
   int64_t total_steps = 0;
   double loss = 0.0;
   double samples_per_s = 0.0;
+  double step_s = 0.0;  ///< duration of the step
+};
+
+/// How a save ended on this rank.
+struct SaveReport {
+  int64_t step = 0;
+  std::string directory;  ///< published; empty when it failed
+  Status outcome = {};
+  int64_t request = 0;  ///< number of the newest request that it answers; 0: none
+  uint64_t bytes = 0;   ///< of the whole checkpoint, where this rank knows them
+  double write_s = 0.0;
+  double publish_s = 0.0;
 };
 
 /// Where this rank stands in the sequence of one group's collectives; what is compared to find the
@@ -99,9 +131,8 @@ class ControlLink {
   virtual void ReportStep(const StepReport& report) = 0;
 
   virtual void ObserveCollectives(CollectiveProbe probe) = 0;
-  virtual void ReportCheckpoint(int64_t step,
-                                const std::string& directory,
-                                const Status& outcome) = 0;
+  virtual void ReportSaveBegun(int64_t step, int64_t request) = 0;
+  virtual void ReportCheckpoint(const SaveReport& report) = 0;
   virtual void ReportFailure(const std::string& what) = 0;
 
   /// "done", "stopped" or "failed"; flushes what is queued, waits at most 1 s.

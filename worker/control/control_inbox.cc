@@ -1,4 +1,5 @@
 // The pending request of a rank, and the signals that raise it.
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <unistd.h>
@@ -8,31 +9,35 @@
 
 namespace lr::worker {
 
-void ControlInbox::Raise(ControlWord word, int signal) {
-  const auto wanted = static_cast<uint8_t>(word);
-  uint8_t current = word_.load();
-  while (current < wanted && !word_.compare_exchange_weak(current, wanted)) {
+void ControlInbox::Raise(ControlWord word, int signal, int64_t number) {
+  if (number > 0 && number <= acted_on_.load()) {
+    return;
   }
+  int64_t current = request_.load();
+  int64_t wanted = 0;
+  do {
+    const NumberedWord known = Unpack(current);
+    wanted = Pack({std::max(known.word, word), std::max(known.number, number)});
+  } while (!request_.compare_exchange_weak(current, wanted));
   int none = 0;
   if (signal != 0 && word >= ControlWord::kCheckpointAndStop) {
     stop_signal_.compare_exchange_strong(none, signal);
   }
 }
 
-ControlWord ControlInbox::pending() const {
-  return static_cast<ControlWord>(word_.load());
-}
-
-void ControlInbox::Clear(ControlWord acted_on) {
-  uint8_t current = word_.load();
-  while (current <= static_cast<uint8_t>(acted_on) && current != 0 &&
-         !word_.compare_exchange_weak(current, 0)) {
+void ControlInbox::Clear(const NumberedWord& acted_on) {
+  acted_on_.store(std::max(acted_on_.load(), acted_on.number));
+  int64_t current = request_.load();
+  NumberedWord known = Unpack(current);
+  while (known.word <= acted_on.word && known.number <= acted_on.number && current != 0 &&
+         !request_.compare_exchange_weak(current, 0)) {
+    known = Unpack(current);
   }
 }
 
 namespace {
 
-static_assert(std::atomic<uint8_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
                   std::atomic<bool>::is_always_lock_free,
               "the inbox is written by signal handlers");
 
@@ -46,7 +51,8 @@ void OnSignal(int signal) {
   }
   const ControlWord word =
       signal == SIGUSR1 ? ControlWord::kCheckpoint : ControlWord::kCheckpointAndStop;
-  signal_inbox->Raise(word, signal);
+  // Asked for by USR2, a stop is no interruption: the process ends with 0, as for lr-ctl.
+  signal_inbox->Raise(word, interrupting ? signal : 0);
 }
 
 }  // namespace

@@ -47,9 +47,9 @@ class NoLink final : public ControlLink {
 
   void ObserveCollectives(CollectiveProbe /*probe*/) override {}
 
-  void ReportCheckpoint(int64_t /*step*/,
-                        const std::string& /*directory*/,
-                        const Status& /*outcome*/) override {}
+  void ReportSaveBegun(int64_t /*step*/, int64_t /*request*/) override {}
+
+  void ReportCheckpoint(const SaveReport& /*report*/) override {}
 
   void ReportFailure(const std::string& /*what*/) override {}
 
@@ -75,6 +75,7 @@ v1::StepReport ToWire(const PhaseBoard::Reading& reading,
   report.set_total_steps(reading.step.total_steps);
   report.set_loss(reading.step.loss);
   report.set_samples_per_s(reading.step.samples_per_s);
+  report.set_step_s(reading.step.step_s);
   report.set_phase(static_cast<v1::WorkerPhase>(reading.phase));
   report.set_ticks(reading.ticks);
   report.set_phase_ms(Millis(reading.in_phase));
@@ -109,6 +110,12 @@ ControlWord WordOf(v1::ControlKind kind) {
   }
 }
 
+/// What does not fit is as good as none: the launcher counts from one.
+int64_t NumberOf(const v1::ControlWord& word) {
+  const bool fits = word.number() >= 0 && word.number() < (int64_t{1} << 48);
+  return fits ? word.number() : 0;
+}
+
 class StreamLink final : public ControlLink {
  public:
   StreamLink(std::string socket_path, v1::WorkerHello hello, ControlInbox& inbox)
@@ -141,13 +148,24 @@ class StreamLink final : public ControlLink {
     probe_ = std::move(probe);
   }
 
-  void ReportCheckpoint(int64_t step,
-                        const std::string& directory,
-                        const Status& outcome) override {
+  void ReportSaveBegun(int64_t step, int64_t request) override {
     v1::WorkerMessage message;
+    message.mutable_checkpoint()->set_running(true);
     message.mutable_checkpoint()->set_step(step);
-    message.mutable_checkpoint()->set_directory(directory);
-    message.mutable_checkpoint()->set_error(outcome.message().substr(0, kLongestText));
+    message.mutable_checkpoint()->set_request(request);
+    Enqueue(std::move(message));
+  }
+
+  void ReportCheckpoint(const SaveReport& report) override {
+    v1::WorkerMessage message;
+    v1::CheckpointState& state = *message.mutable_checkpoint();
+    state.set_step(report.step);
+    state.set_directory(report.directory);
+    state.set_error(report.outcome.message().substr(0, kLongestText));
+    state.set_request(report.request);
+    state.set_bytes(report.bytes);
+    state.set_write_s(report.write_s);
+    state.set_publish_s(report.publish_s);
     Enqueue(std::move(message));
   }
 
@@ -231,7 +249,7 @@ class StreamLink final : public ControlLink {
     v1::LauncherMessage message;
     while (stream.Read(&message)) {
       if (message.has_word()) {
-        inbox_.Raise(WordOf(message.word().kind()));
+        inbox_.Raise(WordOf(message.word().kind()), 0, NumberOf(message.word()));
       } else if (message.has_dump()) {
         v1::WorkerMessage answer;
         answer.mutable_stacks()->set_id(message.dump().id());

@@ -50,6 +50,7 @@ void PhaseBoard::Finish(const StepReport& report, Instant now) {
   total_steps_.store(report.total_steps, kPlain);
   loss_.store(report.loss, kPlain);
   samples_per_s_.store(report.samples_per_s, kPlain);
+  step_s_.store(report.step_s, kPlain);
   const int64_t done = steps_done_.load(kPlain) + 1;
   steps_done_.store(done, kPlain);
   const int64_t timed = done == kFirstSteps + 1 ? 0 : steps_timed_.load(kPlain);
@@ -67,7 +68,8 @@ PhaseBoard::Reading PhaseBoard::Read(Instant now) const {
   reading.step = {.step = step_.load(kPlain),
                   .total_steps = total_steps_.load(kPlain),
                   .loss = loss_.load(kPlain),
-                  .samples_per_s = samples_per_s_.load(kPlain)};
+                  .samples_per_s = samples_per_s_.load(kPlain),
+                  .step_s = step_s_.load(kPlain)};
   reading.steps_done = steps_done_.load(kPlain);
   reading.steps_timed = steps_timed_.load(kPlain);
   reading.last_save = Instant(last_save_.load(kPlain));

@@ -58,6 +58,7 @@ class PhaseBoard {
   Word total_steps_{0};
   std::atomic<double> loss_{0};
   std::atomic<double> samples_per_s_{0};
+  std::atomic<double> step_s_{0};
   Word steps_done_{0};
   Word steps_timed_{0};
   std::array<Word, kTimedSteps> step_times_{};

@@ -2,6 +2,7 @@
 #include "worker/train/checkpointing.h"
 
 #include <filesystem>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -177,13 +178,21 @@ Status TrainingRun::FinishPendingCheckpoint(bool wait) {
     }
     SPDLOG_INFO(
         "Checkpoint of step {} is complete: {}", published->step, published->directory.string());
-    link_->ReportCheckpoint(published->step, fs::absolute(published->directory).string(), {});
+    link_->ReportCheckpoint({.step = published->step,
+                             .directory = fs::absolute(published->directory).string(),
+                             .request = std::exchange(saving_request_, 0),
+                             .bytes = published->bytes,
+                             .write_s = published->write_seconds,
+                             .publish_s = published->publish_seconds});
   }
   return {};
 }
 
 Status TrainingRun::ReportFailedSave(const Status& failed) {
-  link_->ReportCheckpoint(saving_step_, "", failed);
+  link_->ReportCheckpoint({.step = saving_step_,
+                           .directory = "",
+                           .outcome = failed,
+                           .request = std::exchange(saving_request_, 0)});
   if (failed.code() == StatusCode::kUnavailable) {
     return failed;  // a peer is lost: nothing can go on
   }

@@ -2,26 +2,26 @@
 
 namespace lr::worker {
 
-Result<ControlWord> StepAgreement::Read() {
+Result<NumberedWord> StepAgreement::Read() {
   if (!pending_) {
-    return ControlWord::kNone;
+    return NumberedWord{};
   }
   LR_ASSIGN(const int64_t agreed, pending_->Wait());
   pending_.reset();
-  const auto word = static_cast<ControlWord>(agreed);
-  if (word != ControlWord::kNone) {
-    inbox_.Clear(word);
+  const NumberedWord asked = Unpack(agreed);
+  if (asked.word != ControlWord::kNone) {
+    inbox_.Clear(asked);
   }
-  return word;
+  return asked;
 }
 
-Result<ControlWord> StepAgreement::Exchange() {
-  LR_ASSIGN(const ControlWord word, Read());
-  pending_ = group_.StartMax(static_cast<int64_t>(inbox_.pending()));
-  return word;
+Result<NumberedWord> StepAgreement::Exchange() {
+  LR_ASSIGN(const NumberedWord asked, Read());
+  pending_ = group_.StartMax(Pack(inbox_.request()));
+  return asked;
 }
 
-Result<ControlWord> StepAgreement::Finish() {
+Result<NumberedWord> StepAgreement::Finish() {
   return Read();
 }
 

@@ -18,13 +18,13 @@ class StepAgreement {
   /// At the end of every step, on every rank: the word that all ranks agreed on since the last call
   /// (started one step ago), and starts the next agreement. What is returned is taken out of the
   /// inbox.
-  Result<ControlWord> Exchange();
+  Result<NumberedWord> Exchange();
 
   /// After the last step: waits for the agreement in flight.
-  Result<ControlWord> Finish();
+  Result<NumberedWord> Finish();
 
  private:
-  Result<ControlWord> Read();
+  Result<NumberedWord> Read();
 
   Communicator& group_;
   ControlInbox& inbox_;

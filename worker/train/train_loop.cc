@@ -1,5 +1,6 @@
 // The training loop of TrainingRun (dataset_and_training_loop.md H.3): batch, update, log,
 // evaluate, agree, save.
+#include <algorithm>
 #include <chrono>
 
 #include <ATen/ops/empty.h>
@@ -35,8 +36,9 @@ Status TrainingRun::Loop() {
   while (step_ < config_.steps && !stop_) {
     LR_TRY(OneStep());
   }
-  LR_ASSIGN(const ControlWord late, agreement_->Finish());
-  if (late != ControlWord::kNone) {
+  LR_ASSIGN(const NumberedWord late, agreement_->Finish());
+  if (late.word != ControlWord::kNone) {
+    saving_request_ = std::max(saving_request_, late.number);
     SPDLOG_INFO("A request arrived with the last step; the final checkpoint answers it.");
   }
   LR_TRY(FinishPendingCheckpoint(/*wait=*/true));
@@ -83,8 +85,9 @@ Status TrainingRun::OneStep() {
     observer_(step_, batch, out, lr);
   }
   progress_->Advance();
+  const double seconds = whole.seconds();
   link_->ReportStep(
-      {step_, config_.steps, out.loss, static_cast<double>(samples_per_step()) / whole.seconds()});
+      {step_, config_.steps, out.loss, static_cast<double>(samples_per_step()) / seconds, seconds});
 
   if (config_.log_freq > 0 && step_ % config_.log_freq == 0) {
     LR_TRY(LogWindow());
@@ -179,20 +182,29 @@ bool TrainingRun::SaveIsDue() const {
 }
 
 Status TrainingRun::ActOnRequests() {
-  LR_ASSIGN(const ControlWord word, agreement_->Exchange());
+  LR_ASSIGN(const NumberedWord request, agreement_->Exchange());
+  const ControlWord word = request.word;
   stop_ = word >= ControlWord::kCheckpointAndStop;
   const bool asked = word == ControlWord::kCheckpoint || word == ControlWord::kCheckpointAndStop;
+  if (asked && !stop_ && !SaveIsDue() && checkpoint_writer_->in_progress()) {
+    SPDLOG_INFO("All ranks agreed at step {}: the save of step {} answers the request.",
+                step_,
+                saving_step_);
+    saving_request_ = std::max(saving_request_, request.number);
+    return FinishPendingCheckpoint(/*wait=*/false);
+  }
   if (asked) {
     SPDLOG_INFO("All ranks agreed at step {}: {}.",
                 step_,
                 stop_ ? "save a checkpoint and stop" : "save a checkpoint");
   }
-  if (SaveIsDue() || asked) {
-    LR_TRY(SaveCheckpoint(/*wait=*/stop_ || step_ == config_.steps));
-  } else {
-    LR_TRY(FinishPendingCheckpoint(/*wait=*/stop_));
+  if (!SaveIsDue() && !asked) {
+    return FinishPendingCheckpoint(/*wait=*/stop_);
   }
-  return {};
+  LR_TRY(FinishPendingCheckpoint(/*wait=*/true));
+  saving_request_ = request.number;
+  link_->ReportSaveBegun(step_, saving_request_);
+  return SaveCheckpoint(/*wait=*/stop_ || step_ == config_.steps);
 }
 
 }  // namespace lr::worker

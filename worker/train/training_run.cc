@@ -3,6 +3,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "worker/train/shared_directory.h"
+
 namespace lr::worker {
 
 TrainingRun::TrainingRun(ParsedConfig parsed,
@@ -20,6 +22,7 @@ TrainingRun::~TrainingRun() = default;
 Result<RunEnd> TrainingRun::Run() {
   LR_TRY(MeetTheOtherRanks());
   LR_TRY(Everybody(AgreeOnOutputDirectory()));
+  LR_TRY(LookForOneDirectory());
   PrintConfiguration();
   LR_TRY(Everybody(OpenDataset()));
   LR_TRY(Everybody(FetchWeights()));
@@ -45,6 +48,21 @@ Result<RunEnd> TrainingRun::Run() {
   }
   SPDLOG_INFO("End of training");
   return RunEnd::kDone;
+}
+
+/// Node-local checkpoints are no mistake while one rank writes them all: said, not refused.
+Status TrainingRun::LookForOneDirectory() {
+  LR_ASSIGN(const std::string blind,
+            HostsWithoutDirectory(
+                accelerator_->control(), config_.output_dir, environment_.local_rank == 0));
+  if (!blind.empty() && is_main()) {
+    SPDLOG_WARN(
+        "--output_dir={}: {} does not see the main rank's directory of that name. Checkpoints are "
+        "local to the main rank's node; a restart that needs them elsewhere cannot resume.",
+        config_.output_dir,
+        blind);
+  }
+  return {};
 }
 
 Status TrainingRun::Everybody(const Status& mine) {

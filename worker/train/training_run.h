@@ -70,6 +70,7 @@ class TrainingRun {
   // training_setup.cc
   Status MeetTheOtherRanks();
   Status AgreeOnOutputDirectory();
+  Status LookForOneDirectory();
   Status OpenDataset();
   Status FetchWeights();
   PolicyOptions WeightsToLoad() const;
@@ -144,6 +145,7 @@ class TrainingRun {
   std::unique_ptr<RankGroup> checkpoint_group_;
   std::unique_ptr<CheckpointWriter> checkpoint_writer_;
   int64_t saving_step_ = 0;
+  int64_t saving_request_ = 0;  ///< the newest request that the save under way answers
   Sharding sharding_;
   std::unique_ptr<DataLoader> loader_;
   std::optional<StepAgreement> agreement_;

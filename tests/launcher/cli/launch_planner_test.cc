@@ -135,12 +135,57 @@ TEST(LaunchPlannerTest, RangesGrowAndFixedSizesHaveSpares) {
               StatusIs(kInvalid, HasSubstr("MIN:MAX")));
 }
 
+TEST(LaunchPlannerTest, ShutdownTimeoutMayFollowTheScheduler) {
+  const auto granted = PlanOf({"--shutdown-timeout=auto", "--grace=120"});
+  EXPECT_EQ(granted->shutdown_timeout, 115s);
+  EXPECT_TRUE(granted->shutdown_auto);
+  EXPECT_EQ(PlanOf({"--shutdown-timeout=auto"}, {{"LR_GRACE", "60"}})->shutdown_timeout, 55s);
+  const auto unknown = PlanOf({"--shutdown-timeout=auto"});
+  EXPECT_EQ(unknown->shutdown_timeout, 30s);
+  EXPECT_THAT(unknown->notes, ::testing::Contains(HasSubstr("--grace")));
+}
+
+TEST(LaunchPlannerTest, SignalsAskForWhatTheUserSays) {
+  const auto plan = PlanOf({"--on-signal=USR1:preempt,SIGTERM:checkpoint-stop,XCPU:checkpoint"});
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->signal_rules.at(SIGUSR1), SignalRule::kPreempt);
+  EXPECT_EQ(plan->signal_rules.at(SIGTERM), SignalRule::kCheckpointAndStop);
+  EXPECT_EQ(plan->signal_rules.at(SIGXCPU), SignalRule::kCheckpoint);
+  EXPECT_THAT(PlanOf({"--on-signal=USR1"}), StatusIs(kInvalid, HasSubstr("SIG:ACTION")));
+  EXPECT_THAT(PlanOf({"--on-signal=USR1:save"}), StatusIs(kInvalid, HasSubstr("'save' is not")));
+  EXPECT_THAT(PlanOf({"--on-signal=USR1:dump"}),
+              StatusIs(kInvalid, HasSubstr("not in this version")));
+  EXPECT_THAT(PlanOf({"--on-signal=KILL:stop"}), StatusIs(kInvalid, HasSubstr("'KILL'")));
+}
+
+TEST(LaunchPlannerTest, TheEndOfTheJobComesFromSlurmOrTheUser) {
+  EXPECT_EQ(PlanOf({}, {{"SLURM_JOB_END_TIME", "1800000000"}})->preempt.job_end_unix,
+            1'800'000'000);
+  EXPECT_EQ(
+      PlanOf({"--time-limit=off"}, {{"SLURM_JOB_END_TIME", "1800000000"}})->preempt.job_end_unix,
+      std::nullopt);
+  EXPECT_EQ(PlanOf({"--time-limit=90"})->preempt.time_limit, 90s);
+  EXPECT_EQ(PlanOf({})->preempt.time_limit, std::nullopt);
+  EXPECT_THAT(PlanOf({"--time-limit=soon"}), StatusIs(kInvalid, HasSubstr("--time-limit")));
+  EXPECT_EQ(PlanOf({"--preempt-watch=echo 30"})->preempt.watch, "echo 30");
+  EXPECT_EQ(PlanOf({"--checkpoint-when-late=skip"})->policy.when_late, WhenLate::kSkip);
+  EXPECT_THAT(PlanOf({"--checkpoint-when-late=never"}), StatusIs(kInvalid, HasSubstr("try")));
+}
+
+TEST(LaunchPlannerTest, ForeignProgramsAreAskedAsTheUserSays) {
+  const auto plan = PlanOf({"--ckpt-signal=USR1", "--ckpt-glob=out/*.done"});
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->foreign_checkpoints.signal, SIGUSR1);
+  EXPECT_EQ(plan->foreign_checkpoints.glob, "out/*.done");
+  EXPECT_THAT(PlanOf({"--ckpt-glob=x"}), StatusIs(kInvalid, HasSubstr("without --ckpt-signal")));
+  EXPECT_THAT(PlanOf({"--ckpt-signal=USR1,USR2"}), StatusIs(kInvalid, HasSubstr("one signal")));
+}
+
 TEST(LaunchPlannerTest, ShutdownTimeoutHasTorchrunsPrecedence) {
   EXPECT_EQ(PlanOf({}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}})->shutdown_timeout, 7'000ms);
   EXPECT_EQ(PlanOf({"--shutdown-timeout=2.5"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}})
                 ->shutdown_timeout,
             2'500ms);
-  EXPECT_THAT(PlanOf({"--shutdown-timeout=auto"}), StatusIs(kInvalid, HasSubstr("give seconds")));
   EXPECT_THAT(PlanOf({}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "x"}}),
               StatusIs(kInvalid, HasSubstr("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=x")));
 }

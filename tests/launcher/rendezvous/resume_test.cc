@@ -57,6 +57,10 @@ class Node {
 
   void On(const Watched& /*watched*/) {}
 
+  void On(const Survey& survey) { link->Send(Surveyed{survey.epoch, {}}); }
+
+  void On(const RequestUpdate& /*update*/) {}
+
   void On(const Reserve& reserve) {
     told.emplace_back("reserve");
     link->Send(Reserved{reserve.epoch, "127.0.0.1", 4000, ""});

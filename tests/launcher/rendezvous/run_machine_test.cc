@@ -448,7 +448,9 @@ TEST(RunMachineTest, ARequestReachesEveryNodeWhileWorkersRun) {
   scene.JoinAll(2);
   scene.Say(2, ControlAsk{{ControlRequest::Kind::kCheckpoint, "early"}});
   EXPECT_EQ(scene.Count<Control>(1), 0);
-  EXPECT_THAT(scene.notes(), Contains(HasSubstr("request early of node 1 (host2) is dropped")));
+  EXPECT_EQ(scene.Last<RequestUpdate>(2).result.state, RequestState::kFailed);
+  EXPECT_THAT(scene.Last<RequestUpdate>(2).result.reason, HasSubstr("the run is COMMITTING"));
+  EXPECT_EQ(scene.Count<RequestUpdate>(1), 0);
   scene.ReserveAndAck(2);
   scene.Say(2, ControlAsk{{ControlRequest::Kind::kCheckpoint, "r-1"}});
   EXPECT_EQ(scene.Last<Control>(1).request.id, "r-1");

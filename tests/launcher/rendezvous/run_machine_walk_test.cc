@@ -28,6 +28,7 @@ class Walk {
                   .max_nodes = nodes_,
                   .strict_ranks = Draw(0, 1) == 1,
                   .native = Draw(0, 1) == 1,
+                  .output_dir = Draw(0, 1) == 1 ? "/out" : "",
                   .policy = AnyPolicy(),
                   .seed = seed},
                  AnyTiming(),
@@ -89,7 +90,7 @@ class Walk {
     now_ += std::chrono::milliseconds(Draw(0, 300));
     const int slot = AnySlot();
     const MemberId node = ids_[static_cast<size_t>(slot)];
-    switch (Draw(0, 12)) {
+    switch (Draw(0, 13)) {
       case 0:
         Take(machine_.Tick(now_));
         break;
@@ -127,6 +128,9 @@ class Walk {
         } else {
           Say(node, ControlAsk{{ControlRequest::Kind::kCheckpoint, "r"}});
         }
+        break;
+      case 12:
+        Say(node, Surveyed{AnyEpoch(), {}});
         break;
       default:
         if (Draw(0, 20) == 0) {

@@ -183,7 +183,7 @@ TEST(RunWatchTest, BoardsOfForeignRanksAndOldEpochsAreIgnored) {
 
 TEST(RunWatchTest, StacksOnRequestAreAnsweredByTheSameId) {
   WatchScene scene;
-  scene.Say(2, ControlAsk{{ControlRequest::Kind::kStacks, "ask-1", 3}});
+  scene.Say(2, ControlAsk{{.kind = ControlRequest::Kind::kStacks, .id = "ask-1", .rank = 3}});
   EXPECT_EQ(scene.Last<Control>(1).request.rank, 3);
   scene.GiveStacks(1, "ask-1");
   scene.GiveStacks(2, "ask-1");
@@ -206,7 +206,7 @@ TEST(RunWatchTest, TooManyRequestsAreRefusedWithTheLimit) {
 
 TEST(RunWatchTest, AReportHoldsABoundedAmountOfStacksTheAbsentFirst) {
   WatchScene scene;
-  scene.Say(1, ControlAsk{{ControlRequest::Kind::kStacks, "big", 1}});
+  scene.Say(1, ControlAsk{{.kind = ControlRequest::Kind::kStacks, .id = "big", .rank = 1}});
   const std::string text(40 << 10, 'x');
   for (int i = 0; i < 10; ++i) {
     scene.Say(1, Stacks{scene.machine().epoch(), "big", {{0, text}}, false});

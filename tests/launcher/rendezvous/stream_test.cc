@@ -101,6 +101,10 @@ class Node {
 
   void On(const Watched& /*watched*/) {}
 
+  void On(const Survey& message) { link_->Send(Surveyed{message.epoch, {}}); }
+
+  void On(const RequestUpdate& /*message*/) {}
+
   void On(const Closed& message) { closed = message.outcome; }
 
   std::unique_ptr<HostLink> link_;

@@ -83,12 +83,22 @@ WorkerBoard FullBoard() {
           .left = true};
 }
 
+CheckpointCandidate FullCheckpoint() {
+  CheckpointCandidate candidate;
+  candidate.name = "000400";
+  candidate.step = 400;
+  candidate.is_last = true;
+  candidate.run_id = "run";
+  candidate.verdict = {true, "all there"};
+  return candidate;
+}
+
 std::vector<NodeMessage> NodeMessages() {
   return {Hello{FullIdentity(), 3, 4711, "", false},
           Reserved{7, "10.0.0.4", 29501, "busy", {"10.0.0.5", "fd00::1"}},
           Ack{7, "no route", "10.0.0.4"},
           Beat{1'700'000'000'000'000'000},
-          Progress{7, {41'233, 41'000}},
+          Progress{7, {41'233, 41'000, "/out", {0.5, 12.5}}},
           Ended{7, FullEnding()},
           Stopped{7},
           StopRequest{{StopReason::kCancelled, "enough", 2}},
@@ -96,7 +106,20 @@ std::vector<NodeMessage> NodeMessages() {
           Bye{"SIGINT"},
           Boards{7, {FullBoard(), {.rank = 1}}},
           Stacks{7, "hang-7-1", {{3, "thread \xff"}, {4, ""}}, true},
-          ControlAsk{{ControlRequest::Kind::kStacks, "r-2", 5}}};
+          ControlAsk{{.kind = ControlRequest::Kind::kStacks, .id = "r-2", .rank = 5}},
+          Surveyed{7, {"no permission", {FullCheckpoint()}}},
+          Saved{7,
+                {.rank = 3,
+                 .running = true,
+                 .step = 41,
+                 .request = 5,
+                 .directory = "/out/checkpoints/000041",
+                 .error = "disk full",
+                 .bytes = 1000,
+                 .write_s = 1.5,
+                 .publish_s = 0.25}},
+          StopRequest{{StopReason::kPreempted, "spot", 15, 120'000}},
+          ControlAsk{{ControlRequest::Kind::kCheckpoint, "r-2", 0, 5'000, true}}};
 }
 
 std::vector<HostMessage> HostMessages() {
@@ -110,6 +133,7 @@ std::vector<HostMessage> HostMessages() {
   assignment.master_port = 29500;
   assignment.resume_from = "/ckpt";
   assignment.restart_count = 1;
+  assignment.resume_lines = {"restart 1 of 2: resuming from step 5", "another"};
   const RunOutcome outcome = {
       false, 42, "rank 13 failed", FullEnding(), {FullEnding(), FullEnding()}, "restart 1 of 2"};
   return {Refused{RefusalCode::kUnreachable, 76, "why"},
@@ -128,7 +152,21 @@ std::vector<HostMessage> HostMessages() {
                    .text = "rank 2 is absent",
                    .ranks = {2, 5},
                    .stacks = {{2, "thread"}, {5, ""}}}},
-          Stop{7, {StopReason::kHang, "hang", 15}}};
+          Stop{7, {StopReason::kHang, "hang", 15}},
+          Survey{7, "/out"},
+          Control{{ControlRequest::Kind::kCheckpoint, "r", 12}},
+          RequestUpdate{{.id = "r",
+                         .number = 12,
+                         .stop = true,
+                         .state = RequestState::kComplete,
+                         .step = 41,
+                         .directory = "/out",
+                         .bytes = 1000,
+                         .agree_s = 0.5,
+                         .write_s = 1.5,
+                         .publish_s = 0.25,
+                         .slowest = {3, 1},
+                         .reason = "why"}}};
 }
 
 TEST(WireTest, EveryMessageSurvivesTheWayThereAndBack) {
@@ -167,6 +205,26 @@ TEST(WireTest, LongWordsOfAProgramAreCutAndTheNewestLinesKept) {
   EXPECT_LT(wire.ByteSizeLong(), kLargestNodeMessage);
   EXPECT_EQ(wire.ended().ending().last_lines_size(), kMostLastLines);
   EXPECT_EQ(wire.ended().ending().last_lines(kMostLastLines - 1), "the last");
+}
+
+TEST(WireTest, ASurveyTellsTheNewestCheckpointsAndTheTargetOfLast) {
+  Surveyed surveyed{1, {}};
+  for (int64_t step = 1000; step > 0; --step) {
+    CheckpointCandidate candidate = FullCheckpoint();
+    candidate.name = StepDirectoryName(step, 1000);
+    candidate.is_last = step == 3;
+    candidate.verdict.reason = std::string(1 << 20, 'x');
+    surveyed.view.candidates.push_back(candidate);
+  }
+  const v1::NodeMessage wire = ToWire(NodeMessage(surveyed));
+  EXPECT_LT(wire.ByteSizeLong(), kLargestNodeMessage);
+  const auto back = FromWire(wire);
+  ASSERT_THAT(back, IsOk());
+  const auto& seen = std::get<Surveyed>(*back).view.candidates;
+  ASSERT_EQ(seen.size(), 65U);
+  EXPECT_EQ(seen.front().step, 1000);
+  EXPECT_TRUE(seen.back().is_last);
+  EXPECT_EQ(seen.back().step, 3);
 }
 
 TEST(WireTest, TheLargestRunFitsIntoAMessage) {
@@ -247,6 +305,10 @@ TEST(WireTest, ValuesOutOfRangeAreRefusedByName) {
        [](auto& m) { m.mutable_stop()->set_cause(static_cast<v1::StopCause>(99)); },
        "stop cause is 99"},
       {"stop signal", 6, [](auto& m) { m.mutable_stop()->set_signal(0); }, "signal is 0"},
+      {"step directory",
+       13,
+       [](auto& m) { m.mutable_surveyed()->mutable_checkpoints(0)->set_name("../7"); },
+       "'../7' is not the name of a step directory"},
       {"request",
        7,
        [](auto& m) { m.mutable_request()->set_kind(static_cast<v1::RequestKind>(9)); },

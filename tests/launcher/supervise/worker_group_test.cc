@@ -92,11 +92,12 @@ class WorkerGroupTest : public ::testing::Test {
   }
 
   void Start(std::vector<WorkerSpec> specs, std::chrono::milliseconds timeout = 30s) {
+    timeout_ = timeout;
     group_ = std::make_unique<WorkerGroup>(
         loop_,
         OutputSinks{.console = *console_, .logs = logs_},
         *sweeper_,
-        WorkerGroup::Options{.marker = kMarker, .shutdown_timeout = timeout},
+        WorkerGroup::Options{.marker = kMarker},
         WorkerGroup::Events{.ended =
                                 [this](const WorkerEnding& ending) {
                                   endings_.push_back(ending);
@@ -127,6 +128,7 @@ class WorkerGroupTest : public ::testing::Test {
         [action = std::move(action)](const boost::system::error_code&) { action(); });
   }
 
+  std::chrono::milliseconds timeout_{0};
   boost::asio::io_context loop_;
   LogWriter logs_{{}, [](const std::string& text) { ADD_FAILURE() << text; }};
   std::unique_ptr<Sweeper> sweeper_;
@@ -186,7 +188,7 @@ TEST_F(WorkerGroupTest, StartFailureIsAnEndingAndStopsNobodyByItself) {
 TEST_F(WorkerGroupTest, StopForwardsTheSignal) {
   Start({Shell(0, "trap 'echo got int; exit 3' INT; echo ready; while :; do sleep 0.05; done"),
          Shell(1, "exec sleep 60")});
-  After(300ms, [this] { group_->Stop(StopReason::kSignal, SIGINT); });
+  After(300ms, [this] { group_->Stop(StopReason::kSignal, SIGINT, timeout_); });
   Run();
   EXPECT_THAT(output_, HasSubstr("got int"));
   for (const WorkerEnding& ending : endings_) {
@@ -197,7 +199,7 @@ TEST_F(WorkerGroupTest, StopForwardsTheSignal) {
 
 TEST_F(WorkerGroupTest, WhatIgnoresTheSignalIsKilledAfterTheGrace) {
   Start({Shell(0, "trap '' TERM; while :; do sleep 0.05; done")}, 300ms);
-  After(200ms, [this] { group_->Stop(StopReason::kSignal, SIGTERM); });
+  After(200ms, [this] { group_->Stop(StopReason::kSignal, SIGTERM, timeout_); });
   Run();
   EXPECT_EQ(endings_.at(0).signal, SIGKILL);
   EXPECT_TRUE(endings_[0].stopped_by_us);
@@ -206,7 +208,7 @@ TEST_F(WorkerGroupTest, WhatIgnoresTheSignalIsKilledAfterTheGrace) {
 
 TEST_F(WorkerGroupTest, SecondOrderKillsAtOnce) {
   Start({Shell(0, "trap '' TERM; while :; do sleep 0.05; done")}, 60s);
-  After(200ms, [this] { group_->Stop(StopReason::kSignal, SIGTERM); });
+  After(200ms, [this] { group_->Stop(StopReason::kSignal, SIGTERM, timeout_); });
   After(300ms, [this] { group_->StopNow(); });
   Run();
   EXPECT_EQ(endings_.at(0).signal, SIGKILL);
@@ -214,7 +216,7 @@ TEST_F(WorkerGroupTest, SecondOrderKillsAtOnce) {
 
 TEST_F(WorkerGroupTest, StoppedWorkersCanBeStopped) {
   Start({Shell(0, "kill -STOP $$; exit 0")});
-  After(200ms, [this] { group_->Stop(StopReason::kSignal, SIGTERM); });
+  After(200ms, [this] { group_->Stop(StopReason::kSignal, SIGTERM, timeout_); });
   Run();
   EXPECT_EQ(endings_.at(0).signal, SIGTERM);
 }

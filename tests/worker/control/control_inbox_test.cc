@@ -19,11 +19,49 @@ TEST(ControlInboxTest, TheLargerWordWins) {
 TEST(ControlInboxTest, ActingOnALargerWordAnswersSmallerOnesOnly) {
   ControlInbox inbox;
   inbox.Raise(ControlWord::kCheckpoint);
-  inbox.Clear(ControlWord::kCheckpointAndStop);
+  inbox.Clear({ControlWord::kCheckpointAndStop});
   EXPECT_EQ(inbox.pending(), ControlWord::kNone);
   inbox.Raise(ControlWord::kStop);
-  inbox.Clear(ControlWord::kCheckpoint);
+  inbox.Clear({ControlWord::kCheckpoint});
   EXPECT_EQ(inbox.pending(), ControlWord::kStop);
+}
+
+TEST(ControlInboxTest, WordAndNumberGrowApart) {
+  ControlInbox inbox;
+  inbox.Raise(ControlWord::kCheckpoint, 0, 5);
+  inbox.Raise(ControlWord::kCheckpointAndStop, SIGTERM);
+  EXPECT_EQ(inbox.pending(), ControlWord::kCheckpointAndStop);
+  EXPECT_EQ(inbox.request().number, 5);
+}
+
+TEST(ControlInboxTest, ARequestThatWasActedOnIsIgnoredWhenItComesLate) {
+  ControlInbox inbox;
+  inbox.Clear({ControlWord::kCheckpoint, 7});  // the other ranks had it
+  inbox.Raise(ControlWord::kCheckpoint, 0, 7);
+  EXPECT_EQ(inbox.pending(), ControlWord::kNone);
+  inbox.Raise(ControlWord::kCheckpoint, 0, 8);
+  EXPECT_EQ(inbox.request().number, 8);
+  inbox.Clear({ControlWord::kCheckpoint, 8});
+  inbox.Raise(ControlWord::kCheckpoint, SIGUSR1);  // signals have no number: always new
+  EXPECT_EQ(inbox.pending(), ControlWord::kCheckpoint);
+}
+
+TEST(ControlInboxTest, ANewerRequestStaysPending) {
+  ControlInbox inbox;
+  inbox.Raise(ControlWord::kCheckpoint, 0, 9);
+  inbox.Clear({ControlWord::kCheckpointAndStop, 8});
+  EXPECT_EQ(inbox.request().number, 9);
+}
+
+TEST(NumberedWordTest, TheMaximumIsTheLargerWordThenTheLargerNumber) {
+  const int64_t largest = (int64_t{1} << 48) - 1;
+  EXPECT_LT(Pack({ControlWord::kCheckpoint, largest}), Pack({ControlWord::kCheckpointAndStop, 0}));
+  EXPECT_LT(Pack({ControlWord::kCheckpoint, 1}), Pack({ControlWord::kCheckpoint, 2}));
+  for (const NumberedWord& one :
+       {NumberedWord{}, {ControlWord::kStop, largest}, {ControlWord::kCheckpoint, 3}}) {
+    EXPECT_EQ(Unpack(Pack(one)).word, one.word);
+    EXPECT_EQ(Unpack(Pack(one)).number, one.number);
+  }
 }
 
 TEST(ControlInboxTest, RemembersTheFirstSignalThatAskedToStop) {

@@ -33,6 +33,11 @@ class Launcher {
           loop_,
           socket,
           {.progress = [this](const WorkerProgress& now) { Note(now); },
+           .saved =
+               [this](const launcher::SaveNews& news) {
+                 const std::lock_guard lock(mutex_);
+                 saves_.push_back(news);
+               },
            .stacks =
                [this](int rank, const std::string& id, const std::string& text) {
                  const std::lock_guard lock(mutex_);
@@ -60,6 +65,11 @@ class Launcher {
   }
 
   WorkerService& service() { return *service_; }
+
+  std::vector<launcher::SaveNews> saves() {
+    const std::lock_guard lock(mutex_);
+    return saves_;
+  }
 
   /// The first progress that fulfils `wanted`; fails the test when none comes in 20 s.
   WorkerProgress Wait(const std::function<bool(const WorkerProgress&)>& wanted) {
@@ -98,6 +108,7 @@ class Launcher {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<WorkerProgress> history_;
+  std::vector<launcher::SaveNews> saves_;
   WorkerProgress found_;
   std::string stacks_;
 };
@@ -138,15 +149,50 @@ TEST_F(ControlLinkTest, HelloStepsCheckpointsAndGoodbyeArrive) {
   EXPECT_EQ(step.steps_done, 1);
   EXPECT_EQ(step.ticks, 2);
   EXPECT_EQ(step.total_steps, 10);
-  link->ReportCheckpoint(7, "/runs/a/checkpoints/000007", {});
+  link->ReportSaveBegun(7, 3);
+  link->ReportCheckpoint({.step = 7,
+                          .directory = "/runs/a/checkpoints/000007",
+                          .request = 3,
+                          .bytes = 1000,
+                          .write_s = 1.5,
+                          .publish_s = 0.25});
   EXPECT_EQ(launcher.Wait([](const auto& now) { return now.checkpoint_step == 7; }).checkpoint_dir,
             "/runs/a/checkpoints/000007");
-  link->ReportCheckpoint(8, "", ResourceExhausted("disk full"));
+  link->ReportCheckpoint({.step = 8, .directory = "", .outcome = ResourceExhausted("disk full")});
   EXPECT_EQ(
       launcher.Wait([](const auto& now) { return now.checkpoint_reports == 2; }).checkpoint_error,
       "disk full");
   link->Goodbye("done");
-  EXPECT_EQ(launcher.Wait([](const auto& now) { return !now.goodbye.empty(); }).goodbye, "done");
+  const WorkerProgress end = launcher.Wait([](const auto& now) { return !now.goodbye.empty(); });
+  EXPECT_EQ(end.goodbye, "done");
+  EXPECT_GT(end.estimates.save_s, 0.0);
+  const std::vector<launcher::SaveNews> saves = launcher.saves();
+  ASSERT_EQ(saves.size(), 3U);
+  EXPECT_TRUE(saves[0].running);
+  EXPECT_EQ(saves[0].request, 3);
+  EXPECT_EQ(saves[1].rank, 3);
+  EXPECT_EQ(saves[1].bytes, 1000);
+  EXPECT_EQ(saves[1].write_s, 1.5);
+  EXPECT_EQ(saves[2].error, "disk full");
+}
+
+TEST_F(ControlLinkTest, ARequestWaitsForWorkersThatAttachLaterUntilASaveAnswersIt) {
+  Launcher launcher(socket());
+  launcher.OnLoop([&] {
+    EXPECT_EQ(launcher.service().Send({.kind = ControlRequest::Kind::kCheckpoint, .number = 4}), 0);
+  });
+  ControlInbox first;
+  const auto link_0 = ControlLink::Start(socket(), 0, "", first);
+  WaitForWord(first, ControlWord::kCheckpoint);
+  EXPECT_EQ(first.request().number, 4);
+  link_0->ReportCheckpoint({.step = 2, .directory = "/d", .request = 4});
+  launcher.Wait([](const auto& now) { return now.checkpoint_step == 2; });
+  ControlInbox second;
+  const auto link_1 = ControlLink::Start(socket(), 1, "", second);
+  launcher.Wait([](const auto& now) { return now.rank == 1; });
+  launcher.OnLoop([&] { launcher.service().Send({.kind = ControlRequest::Kind::kStop}); });
+  WaitForWord(second, ControlWord::kStop);
+  EXPECT_EQ(second.request().number, 0) << "the answered request was not handed out again";
 }
 
 TEST_F(ControlLinkTest, PhaseTimesAndCollectivesArriveWhileTheStepThreadStandsStill) {
