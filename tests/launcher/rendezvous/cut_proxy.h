@@ -74,24 +74,25 @@ class CutProxy {
   };
 
   void Accept() {
-    acceptor_.async_accept([this](const error_code& error, tcp::socket node) {
-      if (error) {
-        return;
-      }
-      auto pair = std::make_shared<Pair>(std::move(node), loop_);
-      pairs_.push_back(pair);
-      if (!blocked_) {
-        error_code failed;
-        pair->host.connect(host_, failed);
-        if (failed) {
-          pair->Reset();
-        } else {
-          Forward(pair, pair->node, pair->host, pair->up);
-          Forward(pair, pair->host, pair->node, pair->down);
-        }
-      }
-      Accept();
-    });
+    acceptor_.async_accept(
+        [this, alive = std::weak_ptr(alive_)](const error_code& error, tcp::socket node) {
+          if (error || alive.expired()) {
+            return;
+          }
+          auto pair = std::make_shared<Pair>(std::move(node), loop_);
+          pairs_.push_back(pair);
+          if (!blocked_) {
+            error_code failed;
+            pair->host.connect(host_, failed);
+            if (failed) {
+              pair->Reset();
+            } else {
+              Forward(pair, pair->node, pair->host, pair->up);
+              Forward(pair, pair->host, pair->node, pair->down);
+            }
+          }
+          Accept();
+        });
   }
 
   void Forward(const std::shared_ptr<Pair>& pair,
@@ -100,7 +101,11 @@ class CutProxy {
                std::array<char, 512>& buffer) {
     from.async_read_some(
         boost::asio::buffer(buffer),
-        [this, pair, &from, &to, &buffer](const error_code& error, size_t size) {
+        [this, alive = std::weak_ptr(alive_), pair, &from, &to, &buffer](const error_code& error,
+                                                                         size_t size) {
+          if (alive.expired()) {
+            return;
+          }
           if (error) {
             return error == boost::asio::error::operation_aborted ? void() : Close(pair);
           }
@@ -132,6 +137,7 @@ class CutProxy {
   int64_t passed_ = 0;
   int cuts_ = 0;
   bool blocked_ = false;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace lr::launcher::testing

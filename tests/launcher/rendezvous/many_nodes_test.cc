@@ -1,7 +1,9 @@
-// 200 and 1,000 nodes against one host over loopback, in one process: real streams, pretended
-// nodes. Bounds are those of design.md 8, although the nodes share this machine with their host.
+// 200 nodes, or LR_NODES of them, against one host over loopback, in one process: real streams,
+// pretended nodes. The bound of design.md 8 for 1,000 nodes holds although they share the machine
+// with their host; as others may share it, too, that one is run on demand.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -82,7 +84,12 @@ void RaiseDescriptorLimit() {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-class ManyNodesTest : public ::testing::TestWithParam<int> {
+int NumberOfNodes() {
+  const char* given = std::getenv("LR_NODES");  // NOLINT(concurrency-mt-unsafe): before any thread
+  return given == nullptr ? 200 : std::atoi(given);
+}
+
+class ManyNodesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     RaiseDescriptorLimit();
@@ -120,7 +127,7 @@ class ManyNodesTest : public ::testing::TestWithParam<int> {
     return lost == nodes_.end() ? "" : fmt::format("; {}: {}", (*lost)->number, (*lost)->lost);
   }
 
-  const int nodes_count_ = GetParam();
+  const int nodes_count_ = NumberOfNodes();
   boost::asio::io_context loop_;
   RunHost host_{
       loop_,
@@ -135,7 +142,7 @@ double MillisecondsSince(steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(steady_clock::now() - start).count();
 }
 
-TEST_P(ManyNodesTest, FormFailAndCloseTogether) {
+TEST_F(ManyNodesTest, FormFailAndCloseTogether) {
   const auto first_join = steady_clock::now();
   for (int number = 0; number < nodes_count_ - 1; ++number) {
     nodes_[static_cast<size_t>(number)]->link->Send(
@@ -154,7 +161,8 @@ TEST_P(ManyNodesTest, FormFailAndCloseTogether) {
   ASSERT_TRUE(Until([](const SimulatedNode& node) { return node.going; }))
       << host_.machine().WaitingFor() << FirstLoss();
   const double form = MillisecondsSince(last_join);
-  std::cout << "last join -> go on all " << nodes_count_ << " nodes: " << form << " ms\n";
+  std::cout << "last join -> go on all " << nodes_count_ << " nodes: " << form
+            << " ms (bound 1000 ms)\n";
   EXPECT_LT(form, 1000);
 
   const auto failure = steady_clock::now();
@@ -171,8 +179,6 @@ TEST_P(ManyNodesTest, FormFailAndCloseTogether) {
     return node.number == 0 || !node.lost.empty();
   })) << "streams stay open after the end";
 }
-
-INSTANTIATE_TEST_SUITE_P(Sizes, ManyNodesTest, ::testing::Values(200, 1000));
 
 }  // namespace
 }  // namespace lr::launcher
