@@ -85,6 +85,10 @@ class Node {
     }
   }
 
+  void On(const Survey& message) { link_->Send(Surveyed{message.epoch, {}}); }
+
+  void On(const RequestUpdate& /*message*/) {}
+
   void On(const Go& message) { go = message.epoch; }
 
   void On(const Stop& message) {
