@@ -129,7 +129,8 @@ Result<CheckpointWriter::Written> CheckpointWriter::Write(CheckpointSnapshot sna
   for (ShardedFolder& folder : written.shards) {
     folder.save.DropData();
   }
-  written.seconds = SecondsSince(start);
+  const bool writes = is_main() || !written.shards.empty();
+  written.seconds = writes ? SecondsSince(start) : 0.0;
   return written;
 }
 

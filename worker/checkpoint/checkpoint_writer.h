@@ -80,7 +80,7 @@ struct PublishedCheckpoint {
   std::filesystem::path directory;
   int64_t step = 0;
   uint64_t bytes = 0;              ///< of all ranks; known to rank 0
-  double write_seconds = 0.0;      ///< this rank's writing, in the background
+  double write_seconds = 0.0;      ///< this rank's writing, in the background; 0 if it has none
   double publish_seconds = 0.0;    ///< rank 0's publishing, in the background; 0 elsewhere
   std::vector<std::string> notes;  ///< worth one log line each: leftovers renamed aside, …
 };

@@ -127,7 +127,7 @@ class Orders(SavingTest):
         self.end(run)
 
     def test_workers_that_die_fail_the_request(self):
-        run = self.train("--save_ms=20000")
+        run = self.train("--save_ms=20000", options=["--shutdown-timeout=2"])  # the stand-in waits for dead peers for ever
         self.wait_steps(run)
         asked = self.start_ctl("checkpoint", "--json", "--wait")
         self.assertTrue(wait_until(lambda: len(self.saves(1)) == 1))
@@ -190,7 +190,7 @@ class ForeignPrograms(SavingTest):
 
 class Restarts(SavingTest):
     def test_both_nodes_resume_from_the_newest_checkpoint_that_both_see(self):
-        nodes = self.train_on_two_nodes("--save_freq=5", "--steps=60", "--step_ms=30", options=["--max-restarts=1"])
+        nodes = self.train_on_two_nodes("--save_freq=5", "--steps=60", "--step_ms=30", options=["--max-restarts=1", "--shutdown-timeout=2"])
         self.assertTrue(wait_until(lambda: len(self.saves(0)) >= 2 and len(self.saves(1)) >= 2))
         os.kill(self.workers(nodes[1])[1], signal.SIGKILL)
         told = []
@@ -202,7 +202,7 @@ class Restarts(SavingTest):
         self.assertEqual(self.last(), 60)
 
     def test_a_checkpoint_that_was_cut_short_is_named_and_skipped(self):
-        run = self.train("--save_freq=5", "--steps=60", "--step_ms=30", options=["--max-restarts=1"])
+        run = self.train("--save_freq=5", "--steps=60", "--step_ms=30", options=["--max-restarts=1", "--shutdown-timeout=2"])
         self.assertTrue(wait_until(lambda: len(self.saves(0)) >= 3 and self.last() >= 10))
         os.kill(self.workers(run)[1], signal.SIGKILL)
         newest = self.last()

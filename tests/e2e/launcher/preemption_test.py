@@ -75,6 +75,7 @@ class Preemption(SavingTest):
 
     def test_a_command_that_ends_well_is_a_notice_and_one_that_fails_is_not(self):
         self.finish(self.train(options=["--preempt-watch=sleep 0.5"]), 85)
+        self.out = self.folder / "another"
         _, err = self.finish(self.train("--steps=50", options=["--preempt-watch=no-such-command-here", f"--log-dir={self.folder}/other"]), 0)
         self.assertIn("ended with exit code 127: further notices are not seen", err)
 

@@ -60,9 +60,10 @@ class SavingTest(LaunchTest):
         return self.answer(self.start_ctl("checkpoint", "--json", *options, node=node), expect)
 
     def run_directory(self):
-        found = list((self.folder / "logs").glob("*/run.json"))
-        self.assertEqual(len(found), 1)
-        return found[0].parent
+        """Once the record of the run is written."""
+        told = lambda: [p for p in (self.folder / "logs").glob("*/run.json") if json.loads(p.read_text()).get("state")]
+        self.assertTrue(wait_until(told))
+        return told()[0].parent
 
     def record(self):
         return json.loads((self.run_directory() / "run.json").read_text())

@@ -109,6 +109,34 @@ class Requests(TrainingTest):
         self.assertEqual(len(self.checkpoints()), 2)
         self.assertRegex(self.lr_ctl("status", run), r"(?i)(finished|succeeded|stopped|closed|done)")
 
+    def test_usr2_to_one_rank_saves_and_ends_the_run_well(self):
+        process = self.start(2)
+        self.wait_for(r" step:2 ", process)
+        pid = next(pid for pid, rank in self.workers(process).items() if rank == 1)
+        os.kill(pid, signal.SIGUSR2)
+        self.assertEqual(process.wait(TIMEOUT_S), 0, self.output()[-3000:])
+        self.assertEqual(len(self.checkpoints()), 1)
+
+    def test_one_id_is_one_checkpoint_and_tells_its_figures(self):
+        process = self.start(2)
+        self.wait_for(r" step:2 ", process)
+        told = [json.loads(line) for line in self.lr_ctl("checkpoint", "--wait", "--json", "--id=nightly").splitlines()]
+        self.assertEqual([t["state"] for t in told], ["accepted", "running", "complete"])
+        final = told[-1]
+        self.assertGreater(min(final["bytes"], final["write_s"], final["publish_s"], final["agree_s"]), 0)
+        self.assertEqual(final["slowest_ranks"], [0])  # the one that writes
+        self.assertEqual(json.loads(self.lr_ctl("checkpoint", "--wait", "--json", "--id=nightly")), final)
+        self.assertEqual(self.checkpoints(), [os.path.basename(final["directory"])])
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(TIMEOUT_S), 143)
+
+    def test_the_end_of_the_job_saves_and_asks_for_another_turn(self):
+        os.environ["SLURM_JOB_END_TIME"] = str(int(time.time()) + 20)
+        self.addCleanup(os.environ.pop, "SLURM_JOB_END_TIME")
+        process = self.start(2)
+        self.assertEqual(process.wait(TIMEOUT_S), 85, self.output()[-3000:])
+        self.assertEqual(len(self.checkpoints()), 1)
+
     def test_a_dead_worker_ends_the_run_with_its_code(self):
         process = self.start(2)
         self.wait_for(r" step:2 ", process)
