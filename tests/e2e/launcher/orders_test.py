@@ -204,9 +204,12 @@ class Restarts(SavingTest):
     def test_a_checkpoint_that_was_cut_short_is_named_and_skipped(self):
         run = self.train("--save_freq=5", "--steps=60", "--step_ms=30", options=["--max-restarts=1", "--shutdown-timeout=2"])
         self.assertTrue(wait_until(lambda: len(self.saves(0)) >= 3 and self.last() >= 10))
-        os.kill(self.workers(run)[1], signal.SIGKILL)
-        newest = self.last()
+        workers = self.workers(run)
+        for pid in workers.values():  # else they save a newer one meanwhile
+            os.kill(pid, signal.SIGSTOP)
+        newest = max(int(p.name) for p in (self.out / "checkpoints").glob("[0-9]*") if p.name.isdigit() and not p.is_symlink())
         (self.out / "checkpoints" / f"{newest:06d}" / "content").write_text("cut")
+        os.kill(workers[1], signal.SIGKILL)
         _, err = self.finish(run, 0)
         self.assertIn(f"checkpoint {newest:06d} is skipped: content has 3 bytes, the manifest says 7", err)
         self.assertRegex(err, rf"resuming from step {newest - 5}\b")
