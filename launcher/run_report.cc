@@ -218,7 +218,7 @@ std::string RunReport::StackFolder(const std::string& id) const {
 }
 
 void RunReport::Stacks(const std::string& id, const std::vector<RankStack>& stacks) {
-  if (!record_) {
+  if (!record_ || stacks.empty()) {
     return;
   }
   for (const RankStack& stack : stacks) {

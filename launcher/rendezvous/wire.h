@@ -23,10 +23,11 @@ inline constexpr int kLongestLine = 1 << 10;      ///< of last_lines; longer one
 inline constexpr int kLongestMessage = 16 << 10;  ///< of a program; longer ones are cut
 inline constexpr int kMostFailures = 1 << 10;     ///< told in an outcome; more are left out
 inline constexpr int kLongestStack = 48 << 10;    ///< of one rank; longer ones are cut
-inline constexpr int kMostStacks = 64;            ///< in one message
-inline constexpr int kMostBoards = 32;            ///< in one message
-inline constexpr int kMostGroups = 16;            ///< of a board; more are left out
-inline constexpr int kMostCheckpoints = 64;       ///< told in a survey; older ones are left out
+inline constexpr size_t kLongestFolderName = 128;
+inline constexpr int kMostStacks = 64;       ///< in one message
+inline constexpr int kMostBoards = 32;       ///< in one message
+inline constexpr int kMostGroups = 16;       ///< of a board; more are left out
+inline constexpr int kMostCheckpoints = 64;  ///< told in a survey; older ones are left out
 
 v1::NodeMessage ToWire(const NodeMessage& message);
 v1::HostMessage ToWire(const HostMessage& message);

@@ -237,6 +237,9 @@ Result<HostMessage> Take(const v1::HostWatched& in) {
                      .text = in.text().substr(0, kLongestMessage),
                      .ranks = {in.ranks().begin(), in.ranks().end()}};
   LR_ASSIGN(report.stacks, wire::TakeStacks(in.stacks()));
+  if (!report.stacks.empty()) {
+    LR_TRY(wire::CheckFolderName("id of stacks", report.id));
+  }
   return HostMessage(Watched{in.epoch(), std::move(report)});
 }
 

@@ -22,6 +22,20 @@ Status CheckRange(std::string_view field, int64_t value, int64_t low, int64_t hi
   return {};
 }
 
+Status CheckFolderName(std::string_view field, const std::string& name) {
+  const bool is_plain = std::ranges::all_of(name, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
+           c == '_' || c == '.';
+  });
+  if (name.empty() || name.size() > kLongestFolderName || name.front() == '.' || !is_plain) {
+    return InvalidArgument("{} '{}' is no plain name of at most {} characters",
+                           field,
+                           name.substr(0, kLongestFolderName),
+                           kLongestFolderName);
+  }
+  return {};
+}
+
 void PutEnding(const WorkerEnding& ending, v1::Ending& out) {
   out.set_rank(ending.rank);
   out.set_local_rank(ending.local_rank);
@@ -117,6 +131,9 @@ static_assert(static_cast<int>(ControlRequest::Kind::kCheckpoint) == v1::REQUEST
 
 Result<ControlRequest> TakeRequest(const v1::Request& wire) {
   LR_TRY(CheckRange("kind of request", wire.kind(), 0, v1::RequestKind_MAX));
+  if (wire.kind() == v1::REQUEST_KIND_STACKS) {
+    LR_TRY(CheckFolderName("id of stacks", wire.id()));
+  }
   LR_TRY(CheckRange("rank", wire.rank(), 0, kMaxRanks - 1));
   LR_TRY(CheckRange("number of a request", wire.number(), 0, kLargestNumber));
   LR_TRY(CheckRange("time of a request", wire.within_ms(), 0, kLongestWait));

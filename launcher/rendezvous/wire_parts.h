@@ -18,6 +18,9 @@ inline constexpr int kLargestPort = 65'535;
 /// "port is 70000, not 0 to 65535".
 Status CheckRange(std::string_view field, int64_t value, int64_t low, int64_t high);
 
+/// Ids of stacks become folders of the run directory: one plain name, whoever sent it.
+Status CheckFolderName(std::string_view field, const std::string& name);
+
 void PutEnding(const WorkerEnding& ending, v1::Ending& out);
 void PutOrder(const StopOrder& order, v1::StopOrder& out);
 void PutRequest(const ControlRequest& request, v1::Request& out);

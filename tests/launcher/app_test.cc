@@ -276,6 +276,19 @@ TEST_F(AppTest, AHangIsSaidWithTheMainStackOfTheAbsentRankAndOnceMoreAtTheEnd) {
   EXPECT_EQ(record->at("stacks").at(0).at("id"), "hang-1-1");
 }
 
+TEST_F(AppTest, AReportWithoutStacksListsNone) {
+  WhenReady([this] {
+    log_.events.watched(
+        {.kind = WatchReport::Kind::kStragglers, .id = "", .text = "rank 1 is slow", .ranks = {1}});
+    std::ofstream(folder_ + "/go");
+  });
+  EXPECT_EQ(Run(Ready() + "until [ -e " + folder_ + "/go ]; do sleep 0.02; done"), 0);
+  const auto record = ReadJsonFile(folder_ + "/logs/app-test_00aa11bb/run.json");
+  ASSERT_THAT(record, ::lr::testing::IsOk());
+  EXPECT_EQ(record->at("stragglers").at("text"), "rank 1 is slow");
+  EXPECT_FALSE(record->contains("stacks"));
+}
+
 TEST_F(AppTest, NativeWorkersOfAnEarlierAttemptAreForgotten) {
   script_.restarts = 1;
   plan_.program.native = true;

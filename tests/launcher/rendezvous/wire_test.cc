@@ -313,6 +313,19 @@ TEST(WireTest, ValuesOutOfRangeAreRefusedByName) {
        7,
        [](auto& m) { m.mutable_request()->set_kind(static_cast<v1::RequestKind>(9)); },
        "kind of request is 9"},
+      {"folder",
+       12,
+       [](auto& m) { m.mutable_request()->set_id("../../elsewhere"); },
+       "id of stacks '../../elsewhere' is no plain name"},
+      {"hidden folder",
+       12,
+       [](auto& m) { m.mutable_request()->set_id(".."); },
+       "id of stacks '..'"},
+      {"no folder", 12, [](auto& m) { m.mutable_request()->clear_id(); }, "id of stacks ''"},
+      {"long folder",
+       12,
+       [](auto& m) { m.mutable_request()->set_id(std::string(kLongestFolderName + 1, 'x')); },
+       "at most 128 characters"},
       {"phase",
        10,
        [](auto& m) { m.mutable_boards()->mutable_boards(0)->set_phase(9); },
@@ -372,6 +385,11 @@ TEST(WireTest, AHostIsNotTrustedEither) {
   EXPECT_THAT(FromWire(assign), StatusIs(StatusCode::kInvalidArgument, HasSubstr("workers is 3")));
   assign.mutable_assign()->clear_nodes();
   EXPECT_THAT(FromWire(assign), StatusIs(StatusCode::kInvalidArgument, HasSubstr("nodes is 0")));
+  v1::HostMessage watched = ToWire(HostMessages()[10]);
+  watched.mutable_watched()->set_id("a/b");
+  EXPECT_THAT(FromWire(watched), StatusIs(StatusCode::kInvalidArgument, HasSubstr("id of stacks")));
+  watched.mutable_watched()->clear_stacks();
+  EXPECT_THAT(FromWire(watched), IsOk());
   EXPECT_THAT(FromWire(v1::HostMessage()),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("kind")));
 }
