@@ -58,10 +58,13 @@ if(LR_WORKER)
   # LibTorch registers operators in static initialisers: it must be linked even where no symbol is named.
   target_link_options(lr_dep_torch INTERFACE "-Wl,--push-state,--no-as-needed" "${torch}/lib/libtorch_cpu.so" "${torch}/lib/libc10.so" "-Wl,--pop-state"
                       "-Wl,--unresolved-symbols=ignore-in-shared-libs")
+  # For the few sources that name CUDA or NCCL; all others compile alike with and without it.
+  add_library(lr_dep_nccl INTERFACE)
+  add_library(lr_dep::nccl ALIAS lr_dep_nccl)
   if(LR_CUDA)
     find_package(CUDAToolkit REQUIRED)
-    target_compile_definitions(lr_dep_torch INTERFACE USE_C10D_NCCL LR_CUDA)
-    target_include_directories(lr_dep_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+    target_compile_definitions(lr_dep_nccl INTERFACE USE_C10D_NCCL LR_CUDA)
+    target_include_directories(lr_dep_nccl SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
     target_link_options(lr_dep_torch INTERFACE "-Wl,--push-state,--no-as-needed" "${torch}/lib/libtorch_cuda.so"
                         "${torch}/lib/libc10_cuda.so" "-Wl,--pop-state")
     target_link_libraries(lr_dep_torch INTERFACE CUDA::cudart)

@@ -15,7 +15,7 @@ void AcceleratedOptimizer::step() {
   }
   worker::GradScaler& scaler = *accelerator_->scaler_;
   step_was_skipped_ = !scaler.Step(*optimizer_, [this](at::Tensor& value) {
-    SumOverWorld(accelerator_->groups_->shards(), value);
+    SumOverWorld(accelerator_->groups_->shards(), "overflows", value);
   });
   scaler.Update();
 }
@@ -139,7 +139,9 @@ at::Tensor Accelerator::clip_grad_norm_(worker::Optimizer& optimizer, double max
     return worker::ClipGradNorm(params, max_norm);
   }
   worker::NormOverRanks ranks;
-  ranks.sum = [this](at::Tensor& squared) { SumOverShards(sharded_->groups(), squared); };
+  ranks.sum = [this](at::Tensor& squared) {
+    SumOverShards(sharded_->groups(), "gradient norms", squared);
+  };
   for (const worker::ShardedParameter& one : sharded_->parameters()) {
     if (!one.is_sharded && sharded_->groups().shard_rank != 0) {
       ranks.counted_elsewhere.insert(one.shard.unsafeGetTensorImpl());

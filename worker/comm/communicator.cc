@@ -7,16 +7,11 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "worker/comm/exception_text.h"
+
 namespace lr::worker {
 
 namespace {
-
-/// The first line of a foreign exception: what c10d appends (C++ stack, request ids) helps nobody
-/// at a terminal.
-std::string FirstLine(const char* what) {
-  const std::string text(what);
-  return text.substr(0, text.find('\n'));
-}
 
 at::Tensor ToBytes(const std::string& text) {
   at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
@@ -54,7 +49,7 @@ Status Communicator::Run(const char* what, const std::function<void()>& collecti
                         rank_,
                         size_,
                         what,
-                        FirstLine(error.what()));
+                        FirstLine(error));
     return dead_;
   }
 }
@@ -159,8 +154,7 @@ Result<int64_t> PendingMax::Wait() {
     try {
       work_->wait();
     } catch (const std::exception& error) {
-      return Unavailable("step agreement failed, a peer is lost or silent ({})",
-                         FirstLine(error.what()));
+      return Unavailable("step agreement failed, a peer is lost or silent ({})", FirstLine(error));
     }
   }
   return value_.item<int64_t>();

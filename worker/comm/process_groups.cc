@@ -6,7 +6,9 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/debug.h>
 
+#include "worker/comm/exception_text.h"
 #include "worker/comm/local_address.h"
 
 #ifdef LR_CUDA
@@ -109,6 +111,9 @@ ShardGroups MakeShardGroups(const StorePtr& store,
   groups.shard_rank = environment.rank % options.shard_size;
   groups.replicate_size = environment.world_size / options.shard_size;
   const int replica = environment.rank / options.shard_size;
+  if (c10d::debug_level() == c10d::DebugLevel::Detail) {
+    groups.compared = std::make_shared<ComparedStarts>();
+  }
   groups.world = make({"data", environment.rank, environment.world_size});
   groups.gather =
       make({fmt::format("shard/{}/gather", replica), groups.shard_rank, options.shard_size});
@@ -130,6 +135,11 @@ Result<std::unique_ptr<ProcessGroups>> ProcessGroups::Create(const WorkerEnviron
     groups->control_ = std::make_unique<Communicator>(nullptr, 0, 1);
     return groups;
   }
+  try {
+    c10d::setDebugLevelFromEnvironment();
+  } catch (const std::exception& error) {
+    return InvalidArgument("{}", FirstLine(error));
+  }
 #ifndef LR_CUDA
   if (options.cuda) {
     return FailedPrecondition(
@@ -146,13 +156,12 @@ Result<std::unique_ptr<ProcessGroups>> ProcessGroups::Create(const WorkerEnviron
                                        environment.rank,
                                        environment.world_size);
   } catch (const std::exception& error) {
-    const std::string text = error.what();
     return Unavailable("rank {} of {} could not meet the others at {}:{}: {}",
                        environment.rank,
                        environment.world_size,
                        environment.master_addr,
                        environment.master_port,
-                       text.substr(0, text.find('\n')));
+                       FirstLine(error));
   }
   return groups;
 }

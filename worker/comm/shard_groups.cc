@@ -10,16 +10,14 @@ namespace lr::worker {
 
 namespace {
 
-void Sum(const GroupPtr& group, at::Tensor& values) {
-  if (group) {
-    std::vector<at::Tensor> list = {values};
-    group->allreduce(list)->wait();
-  }
-}
-
-/// The backend itself: it moves bytes, whatever they mean.
-c10::intrusive_ptr<c10d::Backend> BackendOf(const GroupPtr& group, const at::Tensor& tensor) {
-  return group->getBackend(tensor.device().type());
+void Sum(const ShardGroups& groups, const GroupPtr& group, std::string doing, at::Tensor& values) {
+  std::vector<at::Tensor> list = {values};
+  Collective(group,
+             groups.compared,
+             std::move(doing),
+             values,
+             [list](c10d::Backend& backend) mutable { return backend.allreduce(list, {}); })
+      .Wait();
 }
 
 at::Tensor Bytes(const at::Tensor& tensor) {
@@ -39,17 +37,20 @@ at::Tensor SumRows(const at::Tensor& rows) {
 
 }  // namespace
 
-WorkPtr StartGather(const ShardGroups& groups, at::Tensor& buffer) {
-  if (!groups.gather) {
-    return {};
-  }
+Collective StartGather(const ShardGroups& groups, const std::string& of, at::Tensor& buffer) {
   const int64_t part = buffer.numel() / groups.shard_size;
   at::Tensor own = buffer.narrow(0, groups.shard_rank * part, part);
-  return BackendOf(groups.gather, buffer)->all_gather_single(buffer, own, {});
+  return {groups.gather,
+          groups.compared,
+          "gather of " + of,
+          buffer,
+          [buffer, own](c10d::Backend& backend) mutable {
+            return backend.all_gather_single(buffer, own, {});
+          }};
 }
 
-PendingReduction::PendingReduction(const ShardGroups& groups, at::Tensor rows)
-    : groups_(groups), rows_(std::move(rows)) {
+PendingReduction::PendingReduction(const ShardGroups& groups, std::string of, at::Tensor rows)
+    : groups_(groups), of_(std::move(of)), rows_(std::move(rows)) {
   if (!groups_.reduce) {
     received_ = rows_;
     return;
@@ -57,34 +58,41 @@ PendingReduction::PendingReduction(const ShardGroups& groups, at::Tensor rows)
   received_ = at::empty_like(rows_);
   at::Tensor sent = Bytes(rows_.flatten());
   at::Tensor got = Bytes(received_.flatten());
-  std::vector<int64_t> equal;
-  work_ = BackendOf(groups_.reduce, rows_)->all_to_all_single(got, sent, equal, equal, {});
+  exchange_ = {groups_.reduce,
+               groups_.compared,
+               "reduction of " + of_,
+               rows_,
+               [got, sent](c10d::Backend& backend) mutable {
+                 std::vector<int64_t> equal;
+                 return backend.all_to_all_single(got, sent, equal, equal, {});
+               }};
 }
 
 at::Tensor PendingReduction::Wait() {
-  if (work_) {
-    work_->wait();
-  }
+  exchange_.Wait();
   at::Tensor sum = SumRows(received_);
   rows_.reset();
   received_.reset();
-  Sum(groups_.replicate, sum);
+  Sum(groups_, groups_.replicate, "reduction over the replicas of " + of_, sum);
   return sum;
 }
 
-void SumOverWorld(const ShardGroups& groups, at::Tensor& values) {
-  Sum(groups.world, values);
+void SumOverWorld(const ShardGroups& groups, const std::string& of, at::Tensor& values) {
+  Sum(groups, groups.world, "sum of " + of, values);
 }
 
-void SumOverShards(const ShardGroups& groups, at::Tensor& values) {
-  Sum(groups.reduce, values);
+void SumOverShards(const ShardGroups& groups, const std::string& of, at::Tensor& values) {
+  Sum(groups, groups.reduce, "sum of " + of, values);
 }
 
-void BroadcastOverWorld(const ShardGroups& groups, at::Tensor& values) {
-  if (groups.world) {
-    std::vector<at::Tensor> list = {values};
-    groups.world->broadcast(list)->wait();
-  }
+void BroadcastOverWorld(const ShardGroups& groups, const std::string& of, at::Tensor& values) {
+  std::vector<at::Tensor> list = {values};
+  Collective(groups.world,
+             groups.compared,
+             "broadcast of " + of,
+             values,
+             [list](c10d::Backend& backend) mutable { return backend.broadcast(list, {}); })
+      .Wait();
 }
 
 }  // namespace lr::worker

@@ -47,12 +47,12 @@ void GradScaler::Unscale(Optimizer& optimizer) {
   TORCH_CHECK(is_new, "the gradients of this update are unscaled already");
   const at::NoGradGuard no_grad;
   pass->second.found = at::zeros({1}, at::TensorOptions(at::kFloat).device(device_));
-  const auto inverse = static_cast<float>(1.0 / scale_.item<double>());
+  // In float64, as torch has it, and on the device: clipping must not wait for it.
+  const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
   for (const auto& [device, gradients] : Gradients(optimizer)) {
     const auto options = gradients[0].options().dtype(at::kFloat);
     at::Tensor found = at::zeros({1}, options);
-    at::_amp_foreach_non_finite_check_and_unscale_(
-        gradients, found, at::full({1}, inverse, options));
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse.to(found.device()));
     pass->second.found += found.to(device_);
   }
 }
@@ -65,18 +65,20 @@ bool GradScaler::Step(Optimizer& optimizer, const SumOverRanks& sum) {
   TORCH_CHECK(!pass.is_stepped, "a second step of one update");
   pass.is_stepped = true;
   sum(pass.found);
-  if (pass.found.item<float>() != 0.0F) {
-    return false;
+  pass.overflowed = pass.found.item<float>() != 0.0F;
+  if (!pass.overflowed) {
+    optimizer.Step();
   }
-  optimizer.Step();
-  return true;
+  return !pass.overflowed;
 }
 
 void GradScaler::Update() {
   at::Tensor found = at::zeros({1}, scale_.options());
+  bool skipped = false;
   for (const auto& [optimizer, pass] : passes_) {
     TORCH_CHECK(pass.is_stepped, "an update without the step of an optimizer");
     found += pass.found;
+    skipped = skipped || pass.overflowed;
   }
   TORCH_CHECK(!passes_.empty(), "an update without a step");
   passes_.clear();
@@ -87,16 +89,19 @@ void GradScaler::Update() {
                          settings_.growth_factor,
                          settings_.backoff_factor,
                          settings_.growth_interval);
-  const bool skipped = found.item<float>() != 0.0F;
   skipped_ += skipped ? 1 : 0;
   skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;
 }
 
 GradScalerState GradScaler::state() const {
   GradScalerState state = settings_;
-  state.scale = scale_.item<double>();
+  state.scale = scale();
   state.growth_tracker = tracker_.item<int64_t>();
   return state;
+}
+
+double GradScaler::scale() const {
+  return scale_.item<double>();
 }
 
 void GradScaler::Restore(const GradScalerState& state) {
@@ -107,7 +112,7 @@ void GradScaler::Restore(const GradScalerState& state) {
 }
 
 Status GradScaler::Health() const {
-  if (skips_in_a_row_ == 0 || scale_.item<double>() >= kSmallestHealthyScale) {
+  if (skips_in_a_row_ == 0 || scale() >= kSmallestHealthyScale) {
     return {};
   }
   return FailedPrecondition(
@@ -115,7 +120,7 @@ Status GradScaler::Health() const {
       "diverges; "
       "lower the learning rate or use --accelerator.mixed_precision=bf16",
       skips_in_a_row_,
-      scale_.item<double>());
+      scale());
 }
 
 }  // namespace lr::worker

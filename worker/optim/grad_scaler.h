@@ -54,6 +54,8 @@ class GradScaler {
 
   GradScalerState state() const;
 
+  double scale() const;
+
   void Restore(const GradScalerState& state);
 
   int64_t skipped_updates() const { return skipped_; }
@@ -68,6 +70,7 @@ class GradScaler {
   struct Pass {
     at::Tensor found;  ///< float32 [1]: not 0 when a gradient was not finite
     bool is_stepped = false;
+    bool overflowed = false;  ///< on any rank; known with the step
   };
 
   c10::Device device_;

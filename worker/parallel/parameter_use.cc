@@ -48,7 +48,7 @@ void ParameterUse::SumOver(const ShardGroups& groups) {
   ForEachList(*this, [&](const auto& list) { flat.insert(flat.end(), list.begin(), list.end()); });
   at::Tensor counts = at::empty({static_cast<int64_t>(flat.size())}, at::kInt);
   std::copy(flat.begin(), flat.end(), counts.data_ptr<int32_t>());
-  SumOverWorld(groups, counts);
+  SumOverWorld(groups, "what the ranks use", counts);
   const int32_t* next = counts.const_data_ptr<int32_t>();
   ForEachList(*this, [&](auto& list) {
     std::copy_n(next, list.size(), list.begin());

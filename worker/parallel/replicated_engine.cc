@@ -8,6 +8,8 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/nn/module.h>
 
+#include "worker/comm/exception_text.h"
+
 namespace lr::worker {
 
 namespace {
@@ -41,9 +43,7 @@ Result<std::unique_ptr<ReplicatedEngine>> ReplicatedEngine::Create(
   try {
     engine->Build(module);
   } catch (const std::exception& error) {
-    const std::string text = error.what();
-    return FailedPrecondition("the model could not be replicated: {}",
-                              text.substr(0, text.find('\n')));
+    return FailedPrecondition("the model could not be replicated: {}", FirstLine(error));
   }
   return engine;
 }

@@ -186,7 +186,9 @@ void ShardedEngine::LaunchReductions() {
          passes_[reduction_order_[next_reduction_]].is_ready) {
     const size_t unit = reduction_order_[next_reduction_++];
     if (std::ranges::any_of(use_.slots[unit], [](int32_t count) { return count > 0; })) {
-      reductions_.push_back({unit, PendingReduction(groups_, units_[unit]->TakeReductionRows())});
+      reductions_.push_back(
+          {unit,
+           PendingReduction(groups_, units_[unit]->title(), units_[unit]->TakeReductionRows())});
     }
     // A rank that uses less may be behind: then nothing waits before the end.
     if (is_uniform_ && reductions_.size() > kMostReductionsInFlight) {
@@ -221,7 +223,7 @@ void ShardedEngine::ReduceIgnored() {
     at::Tensor sum = gradient.defined()
                          ? gradient.to(at::kFloat)
                          : at::zeros(parameter.sizes(), parameter.options().dtype(at::kFloat));
-    SumOverWorld(groups_, sum);
+    SumOverWorld(groups_, "the gradient of '" + ignored_[i].names.front() + "'", sum);
     gradient = sum.div_(groups_.world_size()).to(parameter.scalar_type());
   }
 }
@@ -231,9 +233,8 @@ void ShardedEngine::ReduceIgnored() {
 void ShardedEngine::FinishBackward() {
   for (size_t unit = 0; unit < units_.size(); ++unit) {
     TORCH_CHECK(passes_[unit].gradients_left == 0,
-                "unit '",
-                units_[unit]->name(),
-                "': ",
+                units_[unit]->title(),
+                ": ",
                 passes_[unit].gradients_left,
                 " parameters got no gradient, and find_unused_parameters is off");
   }
@@ -247,9 +248,7 @@ void ShardedEngine::FinishBackward() {
     ReduceIgnored();
   }
   for (ShardedUnit::Scratch& scratch : scratch_) {
-    if (scratch.work) {
-      scratch.work->wait();
-    }
+    scratch.gather.Wait();
   }
   scratch_.clear();
   ReleaseAll();

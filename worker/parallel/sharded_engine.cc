@@ -60,9 +60,7 @@ at::Tensor GatherParameter(const ShardGroups& groups, const ShardedParameter& pa
     const at::Tensor bytes = shard.contiguous().view({-1}).view(at::kByte);
     buffer.narrow(0, groups.shard_rank * part, bytes.numel()).copy_(bytes);
   }
-  if (const WorkPtr work = StartGather(groups, buffer)) {
-    work->wait();
-  }
+  StartGather(groups, "'" + parameter.names.front() + "'", buffer).Wait();
   return buffer.view(shard.scalar_type()).narrow(0, 0, layout.numel()).view(parameter.full_shape);
 }
 
@@ -130,19 +128,17 @@ Status ShardedEngine::Build(torch::nn::Module& root) {
   LR_ASSIGN(UnitSelection selection, SelectUnits(root, options_.wrap));
   LR_TRY(CheckEqualTrees(selection));
   const at::NoGradGuard no_grad;
-  for (at::Tensor& buffer : root.buffers()) {
-    BroadcastOverWorld(groups_, buffer);
+  for (auto& buffer : root.named_buffers()) {
+    BroadcastOverWorld(groups_, "'" + buffer.key() + "'", buffer.value());
   }
   ignored_ = std::move(selection.ignored);
   warnings_ = std::move(selection.warnings);
   for (const UnitParameter& one : ignored_) {
-    at::Tensor value = one.parameter.detach();
-    BroadcastOverWorld(groups_, value);
+    BroadcastParameter(one);
   }
   for (UnitSelection::Unit& unit : selection.units) {
     for (const UnitParameter& one : unit.parameters) {
-      at::Tensor value = one.parameter.detach();
-      BroadcastOverWorld(groups_, value);
+      BroadcastParameter(one);
     }
     const bool is_root = unit.name.empty();
     if (!is_root) {
@@ -157,17 +153,34 @@ Status ShardedEngine::Build(torch::nn::Module& root) {
   return {};
 }
 
+void ShardedEngine::BroadcastParameter(const UnitParameter& one) const {
+  at::Tensor value = one.parameter.detach();
+  BroadcastOverWorld(groups_, "'" + one.names.front() + "'", value);
+}
+
+/// Collective: by element, how many ranks have another value than rank 0.
+at::Tensor ShardedEngine::DifferingRanks(const at::Tensor& mine) const {
+  at::Tensor theirs = mine.clone();
+  BroadcastOverWorld(groups_, "the tree", theirs);
+  at::Tensor differs = (mine != theirs).to(at::kInt);
+  SumOverWorld(groups_, "differences of the trees", differs);
+  return differs;
+}
+
 Status ShardedEngine::CheckEqualTrees(const UnitSelection& selection) const {
   if (!groups_.world) {
     return {};
   }
   const std::vector<int64_t> mine = DescribeTree(selection);
-  at::Tensor theirs = at::tensor(mine, at::kLong);
-  const at::Tensor own = theirs.clone();
-  BroadcastOverWorld(groups_, theirs);
-  const at::Tensor differs = (own != theirs).to(at::kInt);
-  at::Tensor differing_ranks = differs.clone();
-  SumOverWorld(groups_, differing_ranks);
+  // Their number first: lists of different lengths cannot be exchanged.
+  const at::Tensor count = at::tensor({static_cast<int64_t>(mine.size())}, at::kLong);
+  if (DifferingRanks(count).item<int>() > 0) {
+    return FailedPrecondition(
+        "the ranks divide the model into different numbers of units ({} on this rank): all ranks "
+        "must build the same model",
+        mine.size());
+  }
+  const at::Tensor differing_ranks = DifferingRanks(at::tensor(mine, at::kLong));
   for (size_t i = 0; i < mine.size(); ++i) {
     if (differing_ranks[static_cast<int64_t>(i)].item<int>() > 0) {
       return FailedPrecondition(

@@ -95,6 +95,8 @@ class ShardedEngine final : public ParallelEngine, private UnitObserver {
   ShardedEngine(ShardGroups groups, const ShardedOptions& options);
   Status Build(torch::nn::Module& root);
   Status CheckEqualTrees(const UnitSelection& selection) const;
+  at::Tensor DifferingRanks(const at::Tensor& mine) const;
+  void BroadcastParameter(const UnitParameter& one) const;
   void HookAccumulators();
 
   void BeforeForward(const UnitModule& unit, const std::vector<at::Tensor*>& inputs) override;

@@ -82,7 +82,11 @@ ShardedUnit::ShardedUnit(std::string name,
                          const ShardGroups& groups,
                          const ShardPrecision& precision,
                          bool cpu_offload)
-    : name_(std::move(name)), groups_(groups), precision_(precision), cpu_offload_(cpu_offload) {
+    : name_(std::move(name)),
+      title_(name_.empty() ? "the root unit" : "unit '" + name_ + "'"),
+      groups_(groups),
+      precision_(precision),
+      cpu_offload_(cpu_offload) {
   const at::NoGradGuard no_grad;
   for (UnitParameter& parameter : parameters) {
     AddSlot(std::move(parameter));
@@ -144,7 +148,7 @@ void ShardedUnit::StartGather() {
   }
   const at::NoGradGuard no_grad;
   buffer_ = FillGatherBuffer();
-  gathering_ = lr::worker::StartGather(groups_, buffer_);
+  gathering_ = lr::worker::StartGather(groups_, title_, buffer_);
   state_ = State::kGathering;
 }
 
@@ -153,10 +157,7 @@ void ShardedUnit::FinishGather() {
     return;
   }
   StartGather();
-  if (gathering_) {
-    gathering_->wait();
-    gathering_.reset();
-  }
+  gathering_.Wait();
   const at::NoGradGuard no_grad;
   const at::Tensor by_rank = buffer_.view({groups_.shard_size, -1});
   int64_t offset = 0;
@@ -173,15 +174,12 @@ void ShardedUnit::FinishGather() {
 }
 
 void ShardedUnit::Release() {
-  if (state_ == State::kGathering && gathering_) {
-    gathering_->wait();
-  }
+  gathering_.Wait();
   if (state_ == State::kPresent) {
     for (const ShardSlot& slot : slots_) {
       FreeStorage(slot.gathered);
     }
   }
-  gathering_.reset();
   buffer_.reset();
   state_ = State::kSharded;
 }
@@ -190,7 +188,7 @@ ShardedUnit::Scratch ShardedUnit::StartScratchGather() const {
   const at::NoGradGuard no_grad;
   Scratch scratch;
   scratch.buffer = FillGatherBuffer();
-  scratch.work = lr::worker::StartGather(groups_, scratch.buffer);
+  scratch.gather = lr::worker::StartGather(groups_, title_, scratch.buffer);
   return scratch;
 }
 

@@ -3,7 +3,7 @@
 /// present for compute by one all-gather and freed again by swapping the storage behind the
 /// module's own parameter (sharded_training.md 1.2, 1.6, 1.7, 2.9). The module's parameter object,
 /// its version counter and its gradient accumulator never change. Owned and driven by
-/// ShardedEngine on the step thread; collectives throw c10d's exceptions.
+/// ShardedEngine on the step thread; throws as collectives do.
 
 #include <cstdint>
 #include <optional>
@@ -56,7 +56,11 @@ class ShardedUnit {
               const ShardPrecision& precision,
               bool cpu_offload);
 
+  /// Empty for the root.
   const std::string& name() const { return name_; }
+
+  /// In messages: "unit 'encoder.0'", "the root unit".
+  const std::string& title() const { return title_; }
 
   std::vector<ShardSlot>& slots() { return slots_; }
 
@@ -81,7 +85,7 @@ class ShardedUnit {
   /// the work.
   struct Scratch {
     at::Tensor buffer;
-    WorkPtr work;
+    Collective gather;
   };
 
   Scratch StartScratchGather() const;
@@ -107,6 +111,7 @@ class ShardedUnit {
   at::ScalarType reduce_dtype() const;
 
   std::string name_;
+  std::string title_;
   const ShardGroups& groups_;
   ShardPrecision precision_;
   bool cpu_offload_;
@@ -114,7 +119,7 @@ class ShardedUnit {
   int trainable_slots_ = 0;
   State state_ = State::kSharded;
   at::Tensor buffer_;  ///< bytes of a gather in flight, [shard_size * n]
-  WorkPtr gathering_;
+  Collective gathering_;
 };
 
 }  // namespace lr::worker

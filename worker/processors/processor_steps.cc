@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include "worker/checkpoint/safetensors.h"
+#include "worker/comm/exception_text.h"
 
 namespace lr::worker {
 
@@ -188,9 +189,7 @@ Status DeviceStep::Apply(Batch& batch) {
       tensor = tensor.to(device, wanted, /*non_blocking=*/device.is_cuda());
     }
   } catch (const std::exception& error) {
-    const std::string text = error.what();
-    return FailedPrecondition(
-        "moving a batch to '{}': {}", device_, text.substr(0, text.find('\n')));
+    return FailedPrecondition("moving a batch to '{}': {}", device_, FirstLine(error));
   }
   return {};
 }

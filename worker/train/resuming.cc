@@ -116,7 +116,7 @@ Status TrainingRun::RestoreScaler() {
   }
   if (!resume_->has_scaler) {
     SPDLOG_WARN("The checkpoint has no scaler_state.json: the loss scale starts at {}",
-                scaler->state().scale);
+                scaler->scale());
     return {};
   }
   LR_ASSIGN(GradScalerState state, ReadScalerState(resume_->directory / kScalerStatePath));

@@ -3,15 +3,14 @@
 #include <spdlog/spdlog.h>
 #include <torch/csrc/distributed/c10d/exception.h>
 
+#include "worker/comm/collective.h"
+#include "worker/comm/exception_text.h"
+
 namespace lr::worker {
 
 namespace {
 
 constexpr int64_t kSkipsWorthAWarning = 50;
-
-std::string FirstLine(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
 
 StepOutputs Update(const StepInputs& in, const Batch& batch, const char*& doing) {
   StepOutputs out;
@@ -36,7 +35,7 @@ StepOutputs Update(const StepInputs& in, const Batch& batch, const char*& doing)
     out.grad_norm = norm.item<double>();
   }
   if (const GradScaler* scaler = in.accelerator.scaler()) {
-    out.scale = scaler->state().scale;
+    out.scale = scaler->scale();
     if (scaler->skips_in_a_row() == kSkipsWorthAWarning && in.accelerator.sync_gradients()) {
       SPDLOG_WARN(
           "{} updates in a row were skipped because gradients overflowed; the loss scale is {}",
@@ -61,14 +60,14 @@ Result<StepOutputs> TrainStep(const StepInputs& in, const Batch& batch, int64_t 
       LR_TRY(scaler->Health().WithContext("step {}", counter));
     }
     return out;
-  } catch (const c10::DistError& error) {
-    return Unavailable(
-        "step {}, {}: a peer is lost or silent ({})", counter, doing, FirstLine(error.what()));
   } catch (const std::exception& error) {
-    // Gloo reports a closed connection as a plain runtime error.
-    const std::string text = FirstLine(error.what());
+    // The Reducer of c10d hands on what Gloo throws: a plain runtime error when a connection
+    // closes.
+    const std::string text = FirstLine(error);
     const bool lost_peer =
-        in.accelerator.num_processes() > 1 && text.find("gloo") != std::string::npos;
+        dynamic_cast<const CollectiveError*>(&error) != nullptr ||
+        dynamic_cast<const c10::DistError*>(&error) != nullptr ||
+        (in.accelerator.num_processes() > 1 && text.find("gloo") != std::string::npos);
     return lost_peer
                ? Unavailable("step {}, {}: a peer is lost or silent ({})", counter, doing, text)
                : Internal("step {}, {}: {}", counter, doing, text);
@@ -80,7 +79,7 @@ Result<double> EvaluationLoss(PreparedModel<Policy>& model, const Batch& batch) 
     const at::NoGradGuard no_grad;
     return model(batch).loss.item<double>();
   } catch (const std::exception& error) {
-    return Internal("held-out loss: {}", FirstLine(error.what()));
+    return Internal("held-out loss: {}", FirstLine(error));
   }
 }
 

@@ -176,7 +176,9 @@ TEST(GradScalerTest, AnOverflowOnOneRankIsSkippedByAll) {
           groups.world = lr::testing::MakeDataGroup(store, rank, kRanks);
           GradScaler scaler({}, at::kCPU);
           Trained trained(rank == 2 ? 0 : 4);
-          const SumOverRanks sum = [&](at::Tensor& value) { SumOverWorld(groups, value); };
+          const SumOverRanks sum = [&](at::Tensor& value) {
+            SumOverWorld(groups, "overflows", value);
+          };
           EXPECT_FALSE(trained.Update(scaler, rank == 3 ? bad : 0.5, sum));
           EXPECT_TRUE(at::equal(trained.weight.detach(), at::ones_like(trained.weight)));
           EXPECT_EQ(scaler.state().scale, 32768.0);

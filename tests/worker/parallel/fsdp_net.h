@@ -7,10 +7,10 @@
 #include <vector>
 
 #include <torch/nn/modules/container/modulelist.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
 #include "worker/checkpoint/safetensors.h"
+#include "worker/nn/linear.h"
 #include "worker/parallel/unit_module.h"
 
 namespace lr::worker::testing {
@@ -25,11 +25,10 @@ class BlockImpl : public UnitModule {
   BlockImpl() : UnitModule("Block") {
     norm1 = register_module("norm1", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
     norm2 = register_module("norm2", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
-    qkv = register_module("qkv", torch::nn::Linear(kWidth, 3 * kWidth));
-    proj = register_module("proj",
-                           torch::nn::Linear(torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
-    up = register_module("up", torch::nn::Linear(kWidth, kFeedForward));
-    down = register_module("down", torch::nn::Linear(kFeedForward, kWidth));
+    qkv = register_module("qkv", Linear(kWidth, 3 * kWidth));
+    proj = register_module("proj", Linear(torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
+    up = register_module("up", Linear(kWidth, kFeedForward));
+    down = register_module("down", Linear(kFeedForward, kWidth));
     gain = register_parameter("gain", torch::ones({1}));
   }
 
@@ -38,19 +37,14 @@ class BlockImpl : public UnitModule {
   }
 
   torch::nn::LayerNorm norm1{nullptr}, norm2{nullptr};
-  torch::nn::Linear qkv{nullptr}, proj{nullptr}, up{nullptr}, down{nullptr};
+  Linear qkv{nullptr}, proj{nullptr}, up{nullptr}, down{nullptr};
   at::Tensor gain;
 
  private:
-  /// Python's linear: LibTorch's module rounds before it adds the bias.
-  static at::Tensor Linear(const torch::nn::Linear& layer, const at::Tensor& in) {
-    return at::linear(in, layer->weight, layer->bias);
-  }
-
   at::Tensor Run(const at::Tensor& in) {
     const int64_t b = in.size(0);
     const int64_t t = in.size(1);
-    const std::vector<at::Tensor> parts = Linear(qkv, norm1(in)).split(kWidth, -1);
+    const std::vector<at::Tensor> parts = qkv(norm1(in)).split(kWidth, -1);
     const auto heads = [&](const at::Tensor& part) {
       return part.reshape({b, t, kHeads, kWidth / kHeads}).transpose(1, 2);
     };
@@ -58,8 +52,8 @@ class BlockImpl : public UnitModule {
                               std::sqrt(static_cast<double>(kWidth / kHeads));
     const at::Tensor mixed =
         torch::softmax(scores, -1).matmul(heads(parts[2])).transpose(1, 2).reshape({b, t, kWidth});
-    const at::Tensor x = in + gain * Linear(proj, mixed);
-    return x + Linear(down, at::gelu(Linear(up, norm2(x))));
+    const at::Tensor x = in + gain * proj(mixed);
+    return x + down(at::gelu(up(norm2(x))));
   }
 };
 
@@ -68,25 +62,25 @@ TORCH_MODULE(Block);
 class NetImpl : public torch::nn::Module {
  public:
   NetImpl() {
-    embed = register_module("embed", torch::nn::Linear(7, kWidth));
+    embed = register_module("embed", Linear(7, kWidth));
     blocks = register_module("blocks", torch::nn::ModuleList());
     for (int64_t i = 0; i < kBlocks; ++i) {
       blocks->push_back(Block());
     }
     norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
-    head = register_module("head", torch::nn::Linear(kWidth, 4));
+    head = register_module("head", Linear(kWidth, 4));
   }
 
   at::Tensor forward(const at::Tensor& in) {
-    at::Tensor x = at::linear(in, embed->weight, embed->bias);
+    at::Tensor x = embed(in);
     for (const size_t block : order) {
       x = blocks->at<BlockImpl>(block).forward(x);
     }
-    return at::linear(norm(x), head->weight, head->bias);
+    return head(norm(x));
   }
 
   std::vector<size_t> order = {0, 1, 2};
-  torch::nn::Linear embed{nullptr}, head{nullptr};
+  Linear embed{nullptr}, head{nullptr};
   torch::nn::ModuleList blocks{nullptr};
   torch::nn::LayerNorm norm{nullptr};
 };

@@ -16,13 +16,22 @@ namespace lr::worker {
 namespace {
 
 using lr::testing::IsOk;
-using lr::testing::MakeShardGroups;
 using lr::testing::RunRankThreads;
 using lr::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::MakeNet;
 using testing::NetImpl;
+
+/// Every schedule is compared between the ranks, collective by collective.
+ShardGroups MakeShardGroups(const c10::intrusive_ptr<c10d::Store>& store,
+                            int rank,
+                            int replicate,
+                            int shard) {
+  ShardGroups groups = lr::testing::MakeShardGroups(store, rank, replicate, shard);
+  groups.compared = std::make_shared<ComparedStarts>();
+  return groups;
+}
 
 using Gradients = std::map<std::string, at::Tensor>;
 
@@ -307,6 +316,71 @@ TEST(ShardedEngineTest, RanksThatStartDifferentlyContinueFromRankZero) {
     const auto wanted = testing::LoadNumbers("init.safetensors");
     for (const ShardedParameter& one : engine->parameters()) {
       EXPECT_TRUE(at::equal(GatherParameter(engine->groups(), one), wanted.at(one.names.front())));
+    }
+  });
+}
+
+TEST(ShardedEngineTest, RanksThatBuildDifferentTreesAreRefused) {
+  for (const bool same_number : {true, false}) {
+    RunRankThreads(2, [&](const auto& store, int rank) {
+      const auto net = MakeNet();
+      ShardedOptions options = BlockOptions();
+      if (rank == 1 && same_number) {
+        net->blocks[1]->parameters()[0].set_requires_grad(false);
+      } else if (rank == 1) {
+        options.wrap = {.min_num_params = 1 << 20};
+      }
+      const auto engine = ShardedEngine::Create(*net, MakeShardGroups(store, rank, 1, 2), options);
+      EXPECT_THAT(engine.status(),
+                  StatusIs(StatusCode::kFailedPrecondition,
+                           HasSubstr(same_number ? "unit 'blocks.1' differs between ranks"
+                                                 : "into different numbers of units")));
+    });
+  }
+}
+
+TEST(ShardedEngineTest, RanksThatRunOtherBlocksAreToldWhichOnes) {
+  RunRankThreads(2, [&](const auto& store, int rank) {
+    const auto net = MakeNet();
+    net->order = rank == 0 ? std::vector<size_t>{0, 1} : std::vector<size_t>{0, 2};
+    const auto engine = MakeEngine(*net, MakeShardGroups(store, rank, 1, 2));
+    try {
+      Forward(*engine, *net, Input(rank, 0));
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const CollectiveMismatch& error) {
+      EXPECT_THAT(
+          error.what(),
+          AllOf(HasSubstr("gather of unit 'blocks.1'"), HasSubstr("gather of unit 'blocks.2'")));
+    }
+  });
+}
+
+TEST(ShardedEngineTest, APeerThatFailsInBackwardEndsTheOthersWithUnitAndOperation) {
+  RunRankThreads(2, [&](const auto& store, int rank) {
+    const auto net = MakeNet();
+    auto engine = MakeEngine(*net, lr::testing::MakeShardGroups(store, rank, 1, 2));
+    at::Tensor x = Input(rank, 0);
+    engine->BeginForward({&x}, true);
+    at::Tensor hidden = net->embed(x);
+    if (rank == 1) {
+      hidden.register_hook(
+          [](const at::Tensor& /*gradient*/) { throw std::range_error("no gradient today"); });
+    }
+    for (const size_t block : net->order) {
+      hidden = net->blocks->at<testing::BlockImpl>(block).forward(hidden);
+    }
+    at::Tensor output = net->head(net->norm(hidden));
+    engine->EndForward({&output}, true);
+    try {
+      engine->Backward(LossOf(output), true);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const std::range_error& error) {
+      EXPECT_EQ(rank, 1);
+      EXPECT_STREQ(error.what(), "no gradient today");
+      engine.reset();  // as the end of a process closes its connections
+    } catch (const CollectiveError& error) {
+      EXPECT_EQ(rank, 0);
+      EXPECT_THAT(error.what(), HasSubstr("reduction of the root unit (collective "));
     }
   });
 }

@@ -151,7 +151,8 @@ class CaseRun {
       return ClipGradNorm(params, limit);
     }
     const NormOverRanks ranks = {
-        [&](at::Tensor& squared) { SumOverShards(sharded_->groups(), squared); }, {}};
+        [&](at::Tensor& squared) { SumOverShards(sharded_->groups(), "gradient norms", squared); },
+        {}};
     return ClipGradNorm(params, limit, &ranks);
   }
 
