@@ -110,6 +110,11 @@ RestartDecision AfterFailure(const EpochEnd& end,
                                     end.root_cause->rank,
                                     kExitDoNotRestart));
   }
+  if (end.root_cause && end.root_cause->exit_code == kExitPublishFailed) {
+    return {.reason = fmt::format(
+                "no restart: the training is done and saved, publishing failed (exit code {})",
+                kExitPublishFailed)};
+  }
   if (history.restarts >= rules.max_restarts) {
     return {.reason = fmt::format("no restart: all {} are used", rules.max_restarts)};
   }

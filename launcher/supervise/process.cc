@@ -176,17 +176,6 @@ void IgnoreBrokenPipes() {
   restore_broken_pipes = signal(SIGPIPE, SIG_IGN) != SIG_IGN;
 }
 
-int Descriptor::Release() {
-  return std::exchange(fd_, -1);
-}
-
-void Descriptor::Reset(int fd) {
-  if (fd_ >= 0 && fd_ != fd) {
-    close(fd_);
-  }
-  fd_ = fd;
-}
-
 Result<Pipe> MakePipe() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {

@@ -11,35 +11,10 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/io/descriptor.h"
 #include "launcher/plan/worker_variables.h"
 
 namespace lr::launcher {
-
-/// Owns one file descriptor.
-class Descriptor {
- public:
-  Descriptor() = default;
-
-  explicit Descriptor(int fd) : fd_(fd) {}
-
-  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
-
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    Reset(other.Release());
-    return *this;
-  }
-
-  ~Descriptor() { Reset(-1); }
-
-  int get() const { return fd_; }
-
-  int Release();
-
-  void Reset(int fd);
-
- private:
-  int fd_ = -1;
-};
 
 struct Pipe {
   Descriptor read_end;

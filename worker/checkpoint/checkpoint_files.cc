@@ -117,6 +117,12 @@ Result<std::vector<CheckpointFile>> WriteCheckpointFiles(const CheckpointSnapsho
   return filler.TakeFiles();
 }
 
+Status WritePretrainedFiles(const CheckpointSnapshot& snapshot, const fs::path& directory) {
+  const FaultPoint none;
+  DirectoryFiller filler(directory, none);
+  return WritePretrained(filler, snapshot);
+}
+
 Result<std::vector<std::string>> WriteShards(const std::vector<ShardedFolder>& shards,
                                              const fs::path& directory,
                                              const FaultPoint& fault_point) {

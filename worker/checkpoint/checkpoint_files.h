@@ -3,6 +3,7 @@
 /// contents and order (checkpoints.md 3.1, 3.3), each flushed, the manifest last.
 ///
 ///   WriteCheckpointFiles   main rank: what it alone writes
+///   WritePretrainedFiles   the part of it that a policy is loaded from, to be published alone
 ///   WriteShards            every rank: its part of the folders written by all
 ///   SealCheckpoint         main rank, when all have written: what makes it a checkpoint
 ///
@@ -32,6 +33,10 @@ inline Status Reach(const FaultPoint& fault_point, std::string_view operation) {
 Result<std::vector<CheckpointFile>> WriteCheckpointFiles(const CheckpointSnapshot& snapshot,
                                                          const std::filesystem::path& directory,
                                                          const FaultPoint& fault_point = {});
+
+/// `directory`/pretrained_model alone.
+Status WritePretrainedFiles(const CheckpointSnapshot& snapshot,
+                            const std::filesystem::path& directory);
 
 /// This rank's file of every sharded folder; returns its reports (DcpSave::Report), one per folder.
 /// kFailedPrecondition when the directory is not there: made by another host, not seen by this one.

@@ -13,6 +13,8 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "common/io/descriptor.h"
+
 namespace lr::worker {
 namespace {
 
@@ -20,28 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kGrace{5};
 constexpr size_t kLongestLine = 4096;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  ~Descriptor() { Close(); }
-
-  int get() const { return fd_; }
-
-  void Close() {
-    if (fd_ >= 0) {
-      close(fd_);
-      fd_ = -1;
-    }
-  }
-
- private:
-  int fd_;
-};
 
 /// Cuts a stream at line ends; a progress bar's carriage return is one.
 class Lines {
@@ -132,21 +112,21 @@ Status Follow(const Descriptor& child,
     if (ready < 0 && errno != EINTR) {
       return Unavailable("poll: {}", std::generic_category().message(errno));
     }
+    if (ready > 0 && wanted[2].revents != 0) {
+      return Cancelled("stopped");
+    }
+    if (Clock::now() >= deadline) {  // also of one that never stops talking
+      return DeadlineExceeded("it did not end within {:.1f} s",
+                              std::chrono::duration<double>(options.limit).count());
+    }
     if (ready > 0 && wanted[1].revents != 0) {
       if (!ReadSome(output.get(), lines)) {
-        output.Close();
+        output.Reset();
       }
       continue;  // its output first, then its end
     }
     if (ready > 0 && wanted[0].revents != 0) {
       return {};
-    }
-    if (ready > 0 && wanted[2].revents != 0) {
-      return Cancelled("stopped");
-    }
-    if (ready == 0) {
-      return DeadlineExceeded("it did not end within {:.1f} s",
-                              std::chrono::duration<double>(options.limit).count());
     }
   }
 }
@@ -175,7 +155,7 @@ Status RunChild(const std::vector<std::string>& arguments, const ChildOptions& o
   Descriptor output(pipe_ends[0]);
   Descriptor input(pipe_ends[1]);
   LR_ASSIGN(const pid_t pid, Spawn(arguments, input.get()));
-  input.Close();
+  input.Reset();
   const Descriptor child(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   Lines lines(options.line);
   Status followed = child.get() >= 0 ? Follow(child, output, options, lines)

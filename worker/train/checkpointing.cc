@@ -74,15 +74,16 @@ std::vector<ShardedParameter> TrainingRun::Held() const {
                    engine == nullptr ? std::vector<ShardedParameter>() : engine->parameters());
 }
 
-/// Collective for a sharded engine.
+bool TrainingRun::ModelIsInShardsAlone() const {
+  return topology_.sharded() && config_.checkpoint_format == CheckpointFormat::kDcp;
+}
+
+/// Collective for a sharded engine; empty on ranks that do not write it.
 std::optional<NamedTensors> TrainingRun::WholeModel(
     const std::vector<ShardedParameter>& held) const {
   const ShardedEngine* engine = accelerator_->sharded();
   if (engine == nullptr) {
     return StateDict(*policy_);
-  }
-  if (config_.checkpoint_format == CheckpointFormat::kDcp) {
-    return std::nullopt;
   }
   if (Place().replicate_rank != 0) {
     return std::nullopt;  // the first replica has it all
@@ -102,11 +103,23 @@ Status TrainingRun::AddShards(const std::vector<ShardedParameter>& held,
   return {};
 }
 
+/// What the pretrained folder says beside the weights.
+void TrainingRun::DescribePolicy(CheckpointContents& contents) const {
+  contents.config_json = DumpConfigFile(ToJson(*config_.policy));
+  contents.train_config_json = DumpConfigFile(ToJson(config_));
+  contents.model_is_copy = accelerator_->sharded() != nullptr;
+  AddPipeline(*preprocessor_, contents.side_files);
+  AddPipeline(*postprocessor_, contents.side_files);
+}
+
 Result<CheckpointContents> TrainingRun::Contents() const {
   CheckpointContents contents;
   contents.step = DescribeStep();
   const std::vector<ShardedParameter> held = Held();
-  std::optional<NamedTensors> model = WholeModel(held);
+  std::optional<NamedTensors> model;
+  if (!ModelIsInShardsAlone()) {
+    model = WholeModel(held);
+  }
   if (topology_.sharded()) {
     LR_TRY(AddShards(held, contents));
   } else {
@@ -117,12 +130,8 @@ Result<CheckpointContents> TrainingRun::Contents() const {
     return contents;
   }
   contents.total_steps = config_.steps;
-  contents.config_json = DumpConfigFile(ToJson(*config_.policy));
-  contents.train_config_json = DumpConfigFile(ToJson(config_));
   contents.model = std::move(model);
-  contents.model_is_copy = accelerator_->sharded() != nullptr;
-  AddPipeline(*preprocessor_, contents.side_files);
-  AddPipeline(*postprocessor_, contents.side_files);
+  DescribePolicy(contents);
   contents.scheduler = scheduler_ ? &*scheduler_ : nullptr;
   contents.scaler = accelerator_->scaler();
   contents.rng = CaptureRngState(python_rng_, accelerator_->device());
@@ -178,6 +187,8 @@ Status TrainingRun::FinishPendingCheckpoint(bool wait) {
     }
     SPDLOG_INFO(
         "Checkpoint of step {} is complete: {}", published->step, published->directory.string());
+    last_checkpoint_ = published->directory;
+    PublishCheckpoint();
     link_->ReportCheckpoint({.step = published->step,
                              .directory = fs::absolute(published->directory).string(),
                              .request = std::exchange(saving_request_, 0),

@@ -12,8 +12,6 @@ namespace lr::worker {
 
 namespace {
 
-/// File systems of several hosts may show a new file some seconds later.
-constexpr auto kPatience = std::chrono::seconds(5);
 constexpr auto kPause = std::chrono::milliseconds(100);
 
 std::string Cookie(const std::string& output_dir) {
@@ -21,10 +19,12 @@ std::string Cookie(const std::string& output_dir) {
   return owner ? fmt::format("{} {} {}", owner->run_id, owner->host, owner->pid) : "";
 }
 
-bool Sees(const std::string& output_dir, const std::string& cookie) {
-  const auto limit = std::chrono::steady_clock::now() + kPatience;
+bool Sees(const std::string& output_dir,
+          const std::string& cookie,
+          std::chrono::milliseconds patience) {
+  const auto limit = std::chrono::steady_clock::now() + patience;
   while (Cookie(output_dir) != cookie) {
-    if (std::chrono::steady_clock::now() > limit) {
+    if (std::chrono::steady_clock::now() >= limit) {
       return false;
     }
     std::this_thread::sleep_for(kPause);
@@ -36,10 +36,11 @@ bool Sees(const std::string& output_dir, const std::string& cookie) {
 
 Result<std::string> HostsWithoutDirectory(Communicator& ranks,
                                           const std::string& output_dir,
-                                          bool reads) {
+                                          bool reads,
+                                          std::chrono::milliseconds patience) {
   LR_ASSIGN(const std::string cookie,
             ranks.BroadcastFromMain(ranks.rank() == 0 ? Cookie(output_dir) : ""));
-  const bool blind = reads && !Sees(output_dir, cookie);
+  const bool blind = reads && !Sees(output_dir, cookie, patience);
   LR_ASSIGN(const std::vector<std::string> hosts,
             ranks.AllGather(blind ? ThisProcess("").host : ""));
   std::set<std::string> names(hosts.begin(), hosts.end());

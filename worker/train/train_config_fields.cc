@@ -258,7 +258,10 @@ void DescribeRun(TrainConfig& c, Group& g) {
   g.Add("tolerance_s", c.tolerance_s, "Allowed distance of a video frame, seconds.");
   g.Add("save_checkpoint", c.save_checkpoint, "Save checkpoints.");
   g.Add("save_freq", c.save_freq, "Steps per checkpoint; 0: only the last step.");
-  g.Add("keep_checkpoints", c.keep_checkpoints, "Newest checkpoints to keep; 0: all.").Newer();
+  g.Add("keep_checkpoints",
+        c.keep_checkpoints,
+        "Newest checkpoints to keep, at least 2; 0: all. One that holds a file '.pinned' stays.")
+      .Newer();
   g.Add("checkpoint_format", c.checkpoint_format, "The last two: sharded runs only.");
   g.Add("use_policy_training_preset",
         c.use_policy_training_preset,

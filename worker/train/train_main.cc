@@ -1,7 +1,7 @@
 #include "worker/train/train_main.h"
 
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 
 #include <spdlog/spdlog.h>
 
@@ -29,6 +29,8 @@ int ExitCodeOf(const Status& status) {
     case StatusCode::kUnimplemented:
     case StatusCode::kDataLoss:  // a damaged checkpoint or dataset stays so: no restart helps
       return kExitUsage;
+    case StatusCode::kAborted:  // trained and saved
+      return kExitPublishFailed;
     case StatusCode::kInternal:
       return kExitInternal;
     default:
@@ -40,10 +42,9 @@ int ExitCodeOf(const Status& status) {
 /// they have spoken.
 int LeaveReason(const WorkerEnvironment& environment, int exit_code, const std::string& text) {
   if (!environment.error_file.empty()) {
-    const std::chrono::duration<int64_t> now = std::chrono::floor<std::chrono::seconds>(
-        std::chrono::system_clock::now().time_since_epoch());
-    const Status left = WriteErrorFile(
-        environment.error_file, {.message = text, .exit_code = exit_code, .unix_s = now.count()});
+    const Status left =
+        WriteErrorFile(environment.error_file,
+                       {.message = text, .exit_code = exit_code, .unix_s = std::time(nullptr)});
     if (!left.ok()) {
       std::fprintf(stderr, "lr-train: warning: %s\n", left.message().c_str());
     }

@@ -24,6 +24,7 @@ Result<RunEnd> TrainingRun::Run() {
   LR_TRY(Everybody(AgreeOnOutputDirectory()));
   LR_TRY(LookForOneDirectory());
   PrintConfiguration();
+  PrepareToPublish();
   LR_TRY(Everybody(OpenDataset()));
   LR_TRY(Everybody(FetchWeights()));
   LR_TRY(Everybody(FindResumePoint()));
@@ -47,14 +48,24 @@ Result<RunEnd> TrainingRun::Run() {
     return RunEnd::kStopped;
   }
   SPDLOG_INFO("End of training");
+  LR_TRY(PublishTrained());
   return RunEnd::kDone;
 }
 
-/// Node-local checkpoints are no mistake while one rank writes them all: said, not refused.
+/// Node-local checkpoints are no mistake while one rank writes them all: said, not refused. Where
+/// every rank writes its part, no save could succeed.
 Status TrainingRun::LookForOneDirectory() {
   LR_ASSIGN(const std::string blind,
             HostsWithoutDirectory(
                 accelerator_->control(), config_.output_dir, environment_.local_rank == 0));
+  if (!blind.empty() && topology_.sharded() && config_.save_checkpoint) {
+    return FailedPrecondition(
+        "--output_dir={}: {} does not see the main rank's directory of that name, and in a sharded "
+        "run every rank writes its part of a checkpoint there; give a directory that all hosts "
+        "share, or --save_checkpoint=false",
+        config_.output_dir,
+        blind);
+  }
   if (!blind.empty() && is_main()) {
     SPDLOG_WARN(
         "--output_dir={}: {} does not see the main rank's directory of that name. Checkpoints are "

@@ -7,7 +7,9 @@
 /// whatever uses them. Every step that can fail on one rank is agreed on by all (Everybody), so
 /// that all ranks end with the same message.
 
+#include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,6 +28,7 @@
 #include "worker/data/batch_schedule.h"
 #include "worker/data/lerobot_dataset.h"
 #include "worker/data/loader.h"
+#include "worker/hub/background_publisher.h"
 #include "worker/policies/policy.h"
 #include "worker/policies/policy_factory.h"
 #include "worker/processors/pipeline.h"
@@ -80,6 +83,8 @@ class TrainingRun {
   std::vector<OptimizerGroup> ParametersByGroup() const;
   Status BuildOptimizerAndSchedule();
   Status StartLoader();
+
+  // training_banner.cc
   void PrintConfiguration() const;
   void PrintBanner() const;
 
@@ -113,6 +118,18 @@ class TrainingRun {
   Status SaveCheckpoint(bool wait);
   Status FinishPendingCheckpoint(bool wait);
   Status ReportFailedSave(const Status& failed);
+  bool ModelIsInShardsAlone() const;
+  void DescribePolicy(CheckpointContents& contents) const;
+
+  // publishing.cc
+  void PrepareToPublish();
+  void BeginUpload(const std::filesystem::path& pretrained);
+  std::optional<Status> FollowUpload(std::chrono::milliseconds patience);
+  void PublishCheckpoint();
+  Result<std::filesystem::path> FinalModel();
+  std::optional<Status> UploadForATurn(std::optional<std::filesystem::path>& next);
+  Status NotPublished(const std::string& reason) const;
+  Status PublishTrained();
 
   Status Everybody(const Status& mine);
 
@@ -144,6 +161,8 @@ class TrainingRun {
   PythonRngState python_rng_;  ///< handed on from checkpoint to checkpoint
   std::unique_ptr<RankGroup> checkpoint_group_;
   std::unique_ptr<CheckpointWriter> checkpoint_writer_;
+  std::filesystem::path last_checkpoint_;           ///< the newest of this run, on the main rank
+  std::unique_ptr<BackgroundPublisher> publisher_;  ///< main rank; null: nothing is published
   int64_t saving_step_ = 0;
   int64_t saving_request_ = 0;  ///< the newest request that the save under way answers
   Sharding sharding_;

@@ -100,11 +100,11 @@ void RefuseServices(const TrainConfig& c, Refusals& out) {
           "trackio.space_id",
           c.trackio.space_id.value_or(""),
           "needs the network; runs are recorded on this machine only");
-  constexpr const char* kUpload =
-      "is specified but not built yet; set it to false and upload the folder afterwards with "
-      "'hf upload'";
-  out.Add(c.policy && c.policy->push_to_hub, "policy.push_to_hub", true, kUpload);
-  out.Add(c.save_checkpoint_to_hub, "save_checkpoint_to_hub", true, kUpload);
+  out.Add(c.save_checkpoint_to_hub && c.checkpoint_format == CheckpointFormat::kDcp,
+          "save_checkpoint_to_hub",
+          true,
+          "publishes whole models, and checkpoint_format=dcp saves shards alone; use "
+          "--checkpoint_format=safetensors_dcp");
 }
 
 }  // namespace

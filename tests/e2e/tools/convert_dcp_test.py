@@ -11,15 +11,11 @@ import tempfile
 import time
 import unittest
 
+from hub_stand_in import write_hf
+
 BIN = pathlib.Path(os.environ["LR_BIN"])
 DATA = pathlib.Path(os.environ["LR_TEST_DATA"]) / "checkpoints"
 CONVERT = BIN / "lerobot-convert-dcp"
-HF = """#!/bin/sh
-echo "$@" > "{folder}/arguments"
-ls -A1 "$3" > "{folder}/files"
-echo "using $HF_TOKEN"
-{rest}
-"""
 
 
 class ConvertTest(unittest.TestCase):
@@ -32,7 +28,6 @@ class ConvertTest(unittest.TestCase):
         self.output = self.model / "model.safetensors"
         self.environment = {"PATH": f"{self.folder}/bin:/usr/bin:/bin", "HOME": str(self.folder), "HF_TOKEN": "hf_secret",
                             "TMPDIR": str(self.folder / "tmp")}
-        (self.folder / "bin").mkdir()
         (self.folder / "tmp").mkdir()
 
     def run_it(self, *arguments, expect=0, program=(CONVERT,), env=None):
@@ -42,9 +37,7 @@ class ConvertTest(unittest.TestCase):
         return result
 
     def hf(self, rest):
-        path = self.folder / "bin/hf"
-        path.write_text(HF.format(folder=self.folder, rest=rest))
-        path.chmod(0o755)
+        write_hf(self.folder, rest)
 
 
 class Conversion(ConvertTest):

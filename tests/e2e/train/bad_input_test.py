@@ -65,7 +65,7 @@ class BadInput(TrainingTest):
 
     def test_features_of_later_releases_are_refused_by_name(self):
         for flag in ("--accelerator.mixed_precision=fp16", "--checkpoint_format=dcp", "--ema.enable=true",
-                     "--policy.push_to_hub=true", "--dataset.streaming=true", "--wandb.enable=true", "--policy.type=diffusion"):
+                     "--dataset.streaming=true", "--wandb.enable=true", "--policy.type=diffusion"):
             with self.subTest(flag=flag):
                 drop = [flag.split("=")[0]] if flag.startswith("--policy") else []
                 if flag == "--policy.type=diffusion":

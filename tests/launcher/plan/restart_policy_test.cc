@@ -187,6 +187,14 @@ TEST(RestartPolicyTest, AlwaysRestartSwitchesTheJudgementsOffButNotTheWorkersWis
   EXPECT_EQ(asked.exit_code, 93);
 }
 
+TEST(RestartPolicyTest, ATrainingThatOnlyCouldNotPublishIsNotRunAgain) {
+  Story story({.max_restarts = 9, .max_node_losses = {}, .always = true});
+  const RestartDecision decision = story.After(Failed(74));
+  EXPECT_FALSE(decision.again);
+  EXPECT_EQ(decision.exit_code, std::nullopt);  // the worker's own
+  EXPECT_THAT(decision.reason, HasSubstr("publishing failed"));
+}
+
 TEST(RestartPolicyTest, PreemptionsAndMembershipChangesAreFree) {
   Story story({.max_restarts = 1, .max_node_losses = {}});
   EpochEnd membership;

@@ -114,6 +114,19 @@ TEST_F(PublisherTest, ACommandThatHangsIsEnded) {
   EXPECT_TRUE(pid.empty() || kill(std::stoi(pid), 0) != 0) << "nothing of it is left";
 }
 
+TEST_F(PublisherTest, AnUploadThatNeverStopsTalkingIsEndedAsWell) {
+  limit_ = std::chrono::milliseconds(300);
+  EXPECT_THAT(Push("exec yes"), StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("0.3 s")));
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  limit_ = std::chrono::seconds(30);
+  stop_fd_ = ends[0];
+  EXPECT_THAT(Push("exec yes"), StatusIs(StatusCode::kCancelled, HasSubstr("stopped")));
+  close(ends[0]);
+  close(ends[1]);
+}
+
 TEST_F(PublisherTest, AStopEndsTheUpload) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

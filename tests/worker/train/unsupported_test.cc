@@ -63,10 +63,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"job", [](TrainConfig& c) { c.job.target = "a100"; }, "--job.target=a100"},
         Case{"wandb", [](TrainConfig& c) { c.wandb.enable = true; }, "--trackio.enable=true"},
         Case{"trackio", [](TrainConfig& c) { c.trackio.enable = true; }, "--trackio.enable=true"},
-        Case{"hub", [](TrainConfig& c) { c.policy->push_to_hub = true; }, "hf upload"},
         Case{"hub_checkpoints",
-             [](TrainConfig& c) { c.save_checkpoint_to_hub = true; },
-             "--save_checkpoint_to_hub=true"},
+             [](TrainConfig& c) {
+               c.save_checkpoint_to_hub = true;
+               c.checkpoint_format = CheckpointFormat::kDcp;
+             },
+             "--checkpoint_format=safetensors_dcp"},
         Case{"multi_adam",
              [](TrainConfig& c) { c.optimizer = OptimizerConfig{.type = "multi_adam"}; },
              "multi_adam"},
