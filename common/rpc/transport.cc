@@ -34,20 +34,21 @@ void RouteGrpcLogs() {
 }
 
 void HoldCallbackQueue() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct Call {
-      std::shared_ptr<grpc::Channel> nowhere = grpc::CreateCustomChannel("", nullptr, {});
-      grpc::GenericStub stub{nowhere};
-      grpc::ClientContext context;
-      grpc::Slice nothing;
-      grpc::ByteBuffer request{&nothing, 1};
-      grpc::ByteBuffer reply;
-    };
-    auto* call = new Call;  // kept: it holds the queue until the process ends
+  struct Call {
+    std::shared_ptr<grpc::Channel> nowhere = grpc::CreateCustomChannel("", nullptr, {});
+    grpc::GenericStub stub{nowhere};
+    grpc::ClientContext context;
+    grpc::Slice nothing;
+    grpc::ByteBuffer request{&nothing, 1};
+    grpc::ByteBuffer reply;
+  };
+  // Held, never destroyed: it holds the queue until the process ends.
+  [[maybe_unused]] static const Call* const held = [] {
+    auto* call = new Call;
     call->stub.UnaryCall(
         &call->context, "/lr/nowhere", {}, &call->request, &call->reply, [](grpc::Status) {});
-  });
+    return call;
+  }();
 }
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target,
