@@ -8,6 +8,8 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "common/base/descriptor.h"
+
 namespace lr {
 namespace {
 
@@ -38,32 +40,6 @@ Status Failed(std::string_view verb, const std::string& path, int error) {
   return {code,
           fmt::format("cannot {} '{}': {}", verb, path, std::generic_category().message(error))};
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-
-  ~Descriptor() {
-    if (fd_ >= 0) {
-      close(fd_);
-    }
-  }
-
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return fd_; }
-
-  /// Closes now; the error number, 0 when fine.
-  int Close() {
-    const int result = close(fd_) == 0 ? 0 : errno;
-    fd_ = -1;
-    return result;
-  }
-
- private:
-  int fd_;
-};
 
 std::string Parent(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -96,7 +72,7 @@ Status WriteSibling(const std::string& sibling,
   if (error == 0 && durability == Durability::kFlushed && fsync(file.get()) != 0) {
     error = errno;
   }
-  const int closed = file.Close();
+  const int closed = close(file.Release()) == 0 ? 0 : errno;
   error = error != 0 ? error : closed;
   return error == 0 ? Status() : Failed("write", sibling, error);
 }

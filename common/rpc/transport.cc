@@ -42,6 +42,7 @@ void HoldCallbackQueue() {
     grpc::ByteBuffer request{&nothing, 1};
     grpc::ByteBuffer reply;
   };
+
   // Held, never destroyed: it holds the queue until the process ends.
   [[maybe_unused]] static const Call* const held = [] {
     auto* call = new Call;

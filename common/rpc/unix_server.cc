@@ -15,6 +15,7 @@
 #include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
 
+#include "common/base/descriptor.h"
 #include "common/rpc/transport.h"
 
 namespace lr::rpc {
@@ -23,28 +24,6 @@ namespace {
 using Protocol = boost::asio::local::stream_protocol;
 
 constexpr std::chrono::milliseconds kEndLimit{200};
-
-/// A descriptor that is closed unless it was given away.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-
-  ~Descriptor() {
-    if (fd_ >= 0) {
-      close(fd_);
-    }
-  }
-
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return fd_; }
-
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 bool SomebodyAnswers(const sockaddr_un& address) {
   const Descriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -158,7 +158,7 @@ void RunMachine::JudgeJoin() {
 std::string RunMachine::WaitingText() const {
   NameList names;
   for (const auto& [id, member] : members_) {
-    names.Add([&] { return Describe(member); });
+    names.Add([this, &one = member] { return Describe(one); });
   }
   const int here = static_cast<int>(members_.size());
   if (here >= rules_.min_nodes) {

@@ -260,7 +260,8 @@ class ControlImpl final : public RunControl, public v1::RunControl::CallbackServ
 
   /// Posts the handler to the loop; the call stays open until End() or the end of the run.
   grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, Handler handler) {
-    auto call = std::make_shared<Call>(context->DefaultReactor());
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();  // made anew by every call of it
+    auto call = std::make_shared<Call>(reactor);
     const std::lock_guard lock(mutex_);
     if (closing_) {
       call->Finish({grpc::StatusCode::UNAVAILABLE, "the run has ended"});
@@ -268,7 +269,7 @@ class ControlImpl final : public RunControl, public v1::RunControl::CallbackServ
       open_.insert(call);
       gate_->Post([this, call, handler = std::move(handler)] { handler(*this, call); });
     }
-    return context->DefaultReactor();
+    return reactor;
   }
 
   void End(const std::shared_ptr<Call>& call, const grpc::Status& status = grpc::Status::OK) {

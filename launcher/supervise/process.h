@@ -10,8 +10,8 @@
 #include <sys/types.h>
 #include <vector>
 
+#include "common/base/descriptor.h"
 #include "common/base/status.h"
-#include "common/io/descriptor.h"
 #include "launcher/plan/worker_variables.h"
 
 namespace lr::launcher {

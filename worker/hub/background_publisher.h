@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/descriptor.h"
 #include "common/base/status.h"
-#include "common/io/descriptor.h"
 #include "worker/hub/publisher.h"
 
 namespace lr::worker {
@@ -47,7 +47,7 @@ class BackgroundPublisher {
   HubSettings settings_;
   std::function<void(std::string_view line)> log_;
   PublishRequest request_;
-  Descriptor stop_;  ///< eventfd, made anew for every upload
+  Descriptor stop_;                          ///< eventfd, made anew for every upload
   std::future<Result<std::string>> result_;  ///< its destructor waits: the thread uses the rest
 };
 

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "common/io/descriptor.h"
+#include "common/base/descriptor.h"
 
 namespace lr::worker {
 namespace {

@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from launch_harness import TIMEOUT_S, LaunchTest, wait_until
+from launch_harness import TIMEOUT_S, LaunchTest, plain_build, wait_until
 
 
 def memory_group(limit):
@@ -85,6 +85,7 @@ class Endings(LaunchTest):
                             "sleep 0.05; done & wait; sleep 0.2; exit 1", expect=1, options=["--shutdown-timeout=1"])
         self.assertIn("this looks like a consequence; the first cause was not seen", err)
 
+    @plain_build
     def test_kill_for_lack_of_memory(self):
         """The whole launch runs in a control group with a limit that one worker exceeds."""
         group = memory_group(128 << 20)

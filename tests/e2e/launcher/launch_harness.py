@@ -40,6 +40,9 @@ def free_port():
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
 
+# Time and memory of a build with sanitizers are not the product's.
+plain_build = unittest.skipIf(os.environ.get("LR_SANITIZE"), "a bound of builds without sanitizers")
+
 
 class LaunchTest(unittest.TestCase):
     maxDiff = None

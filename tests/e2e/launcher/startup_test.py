@@ -5,7 +5,7 @@ import subprocess
 import time
 import unittest
 
-from launch_harness import LAUNCH, LaunchTest
+from launch_harness import LAUNCH, LaunchTest, plain_build
 
 
 class Startup(LaunchTest):
@@ -20,6 +20,7 @@ class Startup(LaunchTest):
         self.assertEqual(process.returncode, 0)
         return took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
+    @plain_build
     def test_two_and_eight_workers(self):
         for nproc in (2, 8):
             runs = [self.once(nproc) for _ in range(15)]

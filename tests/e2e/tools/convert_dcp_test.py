@@ -137,6 +137,7 @@ class Publishing(ConvertTest):
         self.assertEqual(list((self.folder / "tmp").iterdir()), [])
 
 
+@unittest.skipIf(os.environ.get("LR_SANITIZE"), "bounds of builds without sanitizers")
 class Large(unittest.TestCase):
     MEGABYTES = 320
     TENSORS = 8
