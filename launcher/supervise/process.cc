@@ -41,6 +41,7 @@ struct ChildPlan {
   int out = 1;
   int err = 2;
   pid_t launcher = 0;
+  const Lifeline* lifeline = nullptr;
   const cpu_set_t* cpus = nullptr;  ///< nullptr: as the parent
   bool binding_failed = false;      ///< `error` is of the step to `cpus`
   int error = 0;  ///< errno of the step that failed; read by the parent when the child is gone
@@ -76,6 +77,7 @@ struct ChildPlan {
   if (getppid() != plan->launcher) {
     _exit(1);  // the launcher died before the signal was armed
   }
+  plan->lifeline->Arm(getpid());
   if (dup2(plan->in, STDIN_FILENO) < 0 || dup2(plan->out, STDOUT_FILENO) < 0 ||
       dup2(plan->err, STDERR_FILENO) < 0) {
     plan->error = errno;
@@ -176,26 +178,6 @@ void IgnoreBrokenPipes() {
   restore_broken_pipes = signal(SIGPIPE, SIG_IGN) != SIG_IGN;
 }
 
-int Descriptor::Release() {
-  return std::exchange(fd_, -1);
-}
-
-void Descriptor::Reset(int fd) {
-  if (fd_ >= 0 && fd_ != fd) {
-    close(fd_);
-  }
-  fd_ = fd;
-}
-
-Result<Pipe> MakePipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return ResourceExhausted("cannot make a pipe: {} (see ulimit -n)",
-                             std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
-  }
-  return Pipe{.read_end = Descriptor(ends[0]), .write_end = Descriptor(ends[1])};
-}
-
 Result<Pipe> MakeTerminal() {
   Pipe terminal{.read_end = Descriptor(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)),
                 .write_end = Descriptor()};
@@ -226,6 +208,7 @@ void FitTerminal(int fd) {
 }
 
 Result<SpawnedProcess> Spawn(const SpawnRequest& request) {
+  LR_ASSIGN(Lifeline lifeline, Lifeline::Create());
   std::vector<std::string> argv = request.argv;
   std::vector<std::string> environment = EnvironmentStrings(request.environment);
   const std::vector<char*> argv_pointers = Pointers(argv);
@@ -236,7 +219,8 @@ Result<SpawnedProcess> Spawn(const SpawnRequest& request) {
                  .in = request.stdin_fd,
                  .out = request.stdout_fd,
                  .err = request.stderr_fd,
-                 .launcher = getpid()};
+                 .launcher = getpid(),
+                 .lifeline = &lifeline};
   const cpu_set_t cpus = CpuSet(request.cpus);
   plan.cpus = request.cpus.empty() ? nullptr : &cpus;
   int pidfd = -1;
@@ -244,7 +228,7 @@ Result<SpawnedProcess> Spawn(const SpawnRequest& request) {
   if (pid < 0) {
     return SpawnError(request.executable, errno);
   }
-  SpawnedProcess process{.pid = pid, .pidfd = Descriptor(pidfd)};
+  SpawnedProcess process{.pid = pid, .pidfd = Descriptor(pidfd), .lifeline = std::move(lifeline)};
   if (plan.error != 0) {
     waitpid(pid, nullptr, 0);
     if (plan.binding_failed) {
