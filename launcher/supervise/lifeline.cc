@@ -10,7 +10,8 @@ Lifeline::Lifeline(Pipe watched_below, Pipe watched_above)
     : watched_below_(std::move(watched_below)), watched_above_(std::move(watched_above)) {}
 
 Result<Lifeline> Lifeline::Create() {
-  LR_ASSIGN(Pipe below, MakePipe());  // the kernel gives the lowest free number to the read end first
+  LR_ASSIGN(Pipe below,
+            MakePipe());  // the kernel gives the lowest free number to the read end first
   LR_ASSIGN(Pipe above, MakePipe());
   return Lifeline(std::move(below), std::move(above));
 }

@@ -5,11 +5,11 @@
 /// F_SETOWN, F_SETSIG). Both ends are ours alone, so nothing is visible to the group.
 ///
 /// Closing order: the signal is sent only if the watched end is still open when the other closes,
-/// and a process that dies closes its descriptors in ascending or in descending order, as the kernel
-/// likes. Hence two pipes, watched at opposite ends.
+/// and a process that dies closes its descriptors in ascending or in descending order, as the
+/// kernel likes. Hence two pipes, watched at opposite ends.
 ///
-/// Made by the process that starts a child, armed by that child before exec. Thread-safe as a value.
-/// Where the kernel refuses (it never did), the sweeper is what is left.
+/// Made by the process that starts a child, armed by that child before exec. Thread-safe as a
+/// value. Where the kernel refuses (it never did), the sweeper is what is left.
 
 #include <sys/types.h>
 
