@@ -1,10 +1,10 @@
 #include "common/rpc/transport.h"
 
+#include <absl/synchronization/mutex.h>
 #include <arpa/inet.h>
 #include <grpc/support/log.h>
 #include <mutex>
 
-#include <absl/synchronization/mutex.h>
 #include <fmt/format.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
