@@ -10,8 +10,9 @@
 /// copy is cheap and nothing has to be loaded again (re-executing the binary costs about 10 ms of
 /// the start-up budget).
 ///
-/// When launcher and both sweepers are killed at one moment, the kernel still ends every worker
-/// with its process group (lifeline.h); only helpers that left that group live on.
+/// Both killed within the milliseconds that a fork takes, also in the first ones of a run, are gone
+/// for the rest of it. When the launcher is killed then, the kernel still ends every worker with its
+/// process group (lifeline.h); only helpers that left that group live on.
 
 #include <cstdint>
 #include <memory>
