@@ -11,8 +11,8 @@
 /// the start-up budget).
 ///
 /// Both killed within the milliseconds that a fork takes, also in the first ones of a run, are gone
-/// for the rest of it. When the launcher is killed then, the kernel still ends every worker with its
-/// process group (lifeline.h); only helpers that left that group live on.
+/// for the rest of it. When the launcher is killed then, the kernel still ends every worker with
+/// its process group (lifeline.h); only helpers that left that group live on.
 
 #include <cstdint>
 #include <memory>
