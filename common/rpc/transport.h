@@ -20,6 +20,11 @@ void RouteGrpcLogs();
 /// below.
 void HoldCallbackQueue();
 
+/// Debian's Abseil looks for cycles among all of gRPC's locks whenever one is taken, to abort on
+/// possible deadlocks: a debugging aid that takes a tenth of gRPC's time. Off from here on.
+/// Idempotent; called by everything below.
+void SkipLockOrderChecks();
+
 /// A channel of its own (connections and back-off are not shared with other channels of the
 /// process), never through a proxy, without keep-alive: who is silent is judged by our messages.
 /// `target`: "unix:/path", "ipv4:10.0.0.1:29501", "ipv6:[::1]:29501".

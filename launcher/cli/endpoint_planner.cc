@@ -102,6 +102,9 @@ void PlanOneNode(const CommandLine& line,
       given.endpoint && given.endpoint->port ? given.endpoint->port : given.master_port;
   endpoint.worker_port = port.value_or(given.endpoint ? kStaticPort : 0);
   endpoint.worker_port_explicit = port && *port != 0;
+  if (given.master_port && endpoint.host.empty()) {
+    endpoint.host = line.text(Option::kMasterAddr);  // its default, as torchrun's workers see it
+  }
 }
 
 Status PlanSeveralNodes(const CommandLine& line,

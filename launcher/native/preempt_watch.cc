@@ -39,6 +39,7 @@ class WatchImpl final : public PreemptWatch {
                      .stdout_fd = pipe.write_end.get(),
                      .stderr_fd = STDERR_FILENO}));
     pid_ = process.pid;
+    lifeline_ = std::move(process.lifeline);
     output_.assign(pipe.read_end.Release());
     end_.assign(process.pidfd.Release());
     ReadLine();
@@ -91,6 +92,7 @@ class WatchImpl final : public PreemptWatch {
   boost::asio::posix::stream_descriptor end_;
   boost::asio::streambuf buffer_;
   pid_t pid_ = -1;
+  Lifeline lifeline_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -29,15 +29,18 @@ std::string EndTime(const WorkerEnding& ending) {
                      fmt::localtime(static_cast<std::time_t>(ending.end_unix_ns / 1'000'000'000)));
 }
 
-/// torchrun's figure: the exit code, or minus the signal followed by its name.
+/// As torchrun writes it: the exit code, or minus the signal with its name at the end.
 std::string ExitCodeText(const WorkerEnding& ending) {
-  return ending.signal == 0 ? fmt::format("{}", ending.exit_code)
-                            : fmt::format("-{} ({})", ending.signal, SignalName(ending.signal));
+  return ending.signal == 0
+             ? fmt::format("{} (pid: {})", ending.exit_code, ending.pid)
+             : fmt::format(
+                   "-{} (pid: {}) ({})", ending.signal, ending.pid, SignalName(ending.signal));
 }
 
+/// Further lines are indented, as torchrun does it.
 std::string Traceback(const WorkerEnding& ending) {
   if (!ending.message.empty()) {
-    return ending.message;
+    return Join(Split(Trim(ending.message), '\n'), "\n  ");
   }
   if (ending.signal != 0) {
     return fmt::format(
@@ -58,7 +61,7 @@ std::string Entry(size_t index, const WorkerEnding& ending) {
       "  time      : {}\n"
       "  host      : {}\n"
       "  rank      : {} (local_rank: {})\n"
-      "  exitcode  : {} (pid: {})\n"
+      "  exitcode  : {}\n"
       "  error_file: {}\n"
       "  traceback : {}\n",
       index,
@@ -67,7 +70,6 @@ std::string Entry(size_t index, const WorkerEnding& ending) {
       ending.rank,
       ending.local_rank,
       ExitCodeText(ending),
-      ending.pid,
       ending.error_file.empty() || ending.message.empty() ? "<N/A>" : ending.error_file,
       Traceback(ending));
 }

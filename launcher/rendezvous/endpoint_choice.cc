@@ -39,7 +39,7 @@ AddressChoice ChooseWorkerAddress(const AddressFacts& facts) {
     if (given) {
       return {facts.given_host, "the address given"};
     }
-    return facts.local_addrs.empty() ? AddressChoice{"127.0.0.1", "one node"}
+    return facts.local_addrs.empty() ? AddressChoice{"localhost", "one node"}
                                      : AddressChoice{facts.local_addrs.front(), "--local-addr"};
   }
   if (given && OwnsAny(facts.resolved, facts.own)) {

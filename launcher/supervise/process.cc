@@ -25,6 +25,18 @@
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
 #endif
 
+/// The thread sanitizer stands in for clone() and cannot share memory with the child; glibc's own
+/// name of the same function is not stood in for.
+#if defined(__clang__) && defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LR_CLONE __clone
+extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
+#endif
+#endif
+#ifndef LR_CLONE
+#define LR_CLONE clone
+#endif
+
 namespace lr::launcher {
 namespace {
 
@@ -41,6 +53,7 @@ struct ChildPlan {
   int out = 1;
   int err = 2;
   pid_t launcher = 0;
+  const Lifeline* lifeline = nullptr;
   const cpu_set_t* cpus = nullptr;  ///< nullptr: as the parent
   bool binding_failed = false;      ///< `error` is of the step to `cpus`
   int error = 0;  ///< errno of the step that failed; read by the parent when the child is gone
@@ -48,7 +61,7 @@ struct ChildPlan {
 
 /// Handlers of ours must never run in the child: it shares our memory. What was ignored stays
 /// ignored (L-51).
-[[gnu::no_sanitize("address", "undefined")]] void ResetSignals() {
+[[gnu::no_sanitize("address", "undefined", "thread")]] void ResetSignals() {
   struct sigaction action {};
 
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -69,13 +82,14 @@ struct ChildPlan {
 
 /// Runs in the child, on its own small stack, in our memory; the parent is suspended until exec or
 /// _exit.
-[[gnu::no_sanitize("address", "undefined")]] int RunChild(void* argument) {
+[[gnu::no_sanitize("address", "undefined", "thread")]] int RunChild(void* argument) {
   auto* plan = static_cast<ChildPlan*>(argument);
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != plan->launcher) {
     _exit(1);  // the launcher died before the signal was armed
   }
+  plan->lifeline->Arm(getpid());
   if (dup2(plan->in, STDIN_FILENO) < 0 || dup2(plan->out, STDOUT_FILENO) < 0 ||
       dup2(plan->err, STDERR_FILENO) < 0) {
     plan->error = errno;
@@ -158,11 +172,11 @@ int CloneChild(ChildPlan& plan, int& pidfd) {
   int error = 0;
   {
     const BlockedSignals blocked;
-    pid = clone(RunChild,
-                static_cast<char*>(stack) + kChildStackBytes,
-                CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
-                &plan,
-                &pidfd);
+    pid = LR_CLONE(RunChild,
+                   static_cast<char*>(stack) + kChildStackBytes,
+                   CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
+                   &plan,
+                   &pidfd);
     error = errno;
   }
   munmap(stack, kChildStackBytes);
@@ -174,15 +188,6 @@ int CloneChild(ChildPlan& plan, int& pidfd) {
 
 void IgnoreBrokenPipes() {
   restore_broken_pipes = signal(SIGPIPE, SIG_IGN) != SIG_IGN;
-}
-
-Result<Pipe> MakePipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return ResourceExhausted("cannot make a pipe: {} (see ulimit -n)",
-                             std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
-  }
-  return Pipe{.read_end = Descriptor(ends[0]), .write_end = Descriptor(ends[1])};
 }
 
 Result<Pipe> MakeTerminal() {
@@ -215,6 +220,7 @@ void FitTerminal(int fd) {
 }
 
 Result<SpawnedProcess> Spawn(const SpawnRequest& request) {
+  LR_ASSIGN(Lifeline lifeline, Lifeline::Create());
   std::vector<std::string> argv = request.argv;
   std::vector<std::string> environment = EnvironmentStrings(request.environment);
   const std::vector<char*> argv_pointers = Pointers(argv);
@@ -225,7 +231,8 @@ Result<SpawnedProcess> Spawn(const SpawnRequest& request) {
                  .in = request.stdin_fd,
                  .out = request.stdout_fd,
                  .err = request.stderr_fd,
-                 .launcher = getpid()};
+                 .launcher = getpid(),
+                 .lifeline = &lifeline};
   const cpu_set_t cpus = CpuSet(request.cpus);
   plan.cpus = request.cpus.empty() ? nullptr : &cpus;
   int pidfd = -1;
@@ -233,7 +240,7 @@ Result<SpawnedProcess> Spawn(const SpawnRequest& request) {
   if (pid < 0) {
     return SpawnError(request.executable, errno);
   }
-  SpawnedProcess process{.pid = pid, .pidfd = Descriptor(pidfd)};
+  SpawnedProcess process{.pid = pid, .pidfd = Descriptor(pidfd), .lifeline = std::move(lifeline)};
   if (plan.error != 0) {
     waitpid(pid, nullptr, 0);
     if (plan.binding_failed) {

@@ -15,20 +15,24 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include <climits>
 
-#include "common/base/text.h"
 #include "launcher/supervise/process_tree.h"
+#include "launcher/supervise/sweeper_board.h"
 
 namespace lr::launcher {
 namespace {
 
 constexpr int kLinkFd = 3;
+constexpr int kAliveFd = 4;
+constexpr int kDismissLimitMs = 1000;
 
-/// Own session, no streams, no descriptor but the link, deaf to what a terminal or a scheduler
-/// sends to everybody.
-void Detach(int link) {
+/// Own session, no streams, no descriptor but link and sign of life, deaf to what a terminal or a
+/// scheduler sends to everybody.
+void Detach(int link, int alive) {
   setsid();
   prctl(PR_SET_NAME, "lr-sweeper");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE}) {
@@ -38,8 +42,10 @@ void Detach(int link) {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     dup2(null, stream);
   }
+  const int kept = fcntl(alive, F_DUPFD, kAliveFd + 1);  // `alive` may be kLinkFd itself
   dup2(link, kLinkFd);
-  syscall(SYS_close_range, static_cast<unsigned>(kLinkFd + 1), UINT_MAX, 0U);
+  dup2(kept, kAliveFd);
+  syscall(SYS_close_range, static_cast<unsigned>(kAliveFd + 1), UINT_MAX, 0U);
   if (chdir("/") != 0) {
     return;  // only to leave a mount free; staying is harmless
   }
@@ -48,16 +54,17 @@ void Detach(int link) {
 using Clock = std::chrono::steady_clock;
 using KnownProcesses = std::map<pid_t, uint64_t>;  ///< with the start time
 
-/// A look costs what walking /proc costs: at most every second, and at most 0.2 % of a processor.
+/// A look costs what walking /proc costs: at most every second, and at most 0.2 % of a processor
+/// for each of the two.
 constexpr std::chrono::milliseconds kLookPause{1000};
 constexpr int kLookShare = 500;
 
 /// The launcher's descendants now. Helpers that left their session and cleaned their environment
 /// can be told from strangers only while the launcher lives.
-void Look(const ProcessInfo& launcher, KnownProcesses& known) {
+void Look(const ProcessInfo& launcher, std::set<pid_t> sweepers, KnownProcesses& known) {
   RunMembership membership;
   membership.root = launcher.pid;
-  membership.never = {getpid()};
+  membership.never = std::move(sweepers);
   const std::vector<ProcessInfo> processes = ListProcesses();
   const std::optional<ProcessInfo> now = ReadProcess(launcher.pid);
   if (!now || now->zombie() || now->start_time != launcher.start_time) {
@@ -74,29 +81,6 @@ void Look(const ProcessInfo& launcher, KnownProcesses& known) {
     alive[process.pid] = process.start_time;
   }
   known = std::move(alive);
-}
-
-/// Everything written to the link until it closes; looks at the processes now and then.
-std::string ReadUntilClosed(const ProcessInfo& launcher, KnownProcesses& known) {
-  std::string text;
-  std::array<char, 4096> buffer{};
-  Clock::duration pause = kLookPause;
-  while (true) {
-    pollfd link{.fd = kLinkFd, .events = POLLIN, .revents = 0};
-    const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(pause);
-    if (poll(&link, 1, static_cast<int>(wait.count())) == 0) {
-      const Clock::time_point start = Clock::now();
-      Look(launcher, known);
-      pause = std::max<Clock::duration>(kLookPause, (Clock::now() - start) * kLookShare);
-      continue;
-    }
-    const ssize_t got = read(kLinkFd, buffer.data(), buffer.size());
-    if (got > 0) {
-      text.append(buffer.data(), static_cast<size_t>(got));
-    } else if (got == 0 || errno != EINTR) {
-      return text;
-    }
-  }
 }
 
 void Pause(int milliseconds) {
@@ -122,27 +106,103 @@ void SweepAll(RunMembership membership, const KnownProcesses& known, const std::
   }
 }
 
-[[noreturn]] void RunSweeper(int link, const ProcessInfo& launcher, const std::string& marker) {
-  Detach(link);
-  KnownProcesses known;
-  RunMembership membership;
-  for (const std::string& line : Split(ReadUntilClosed(launcher, known), '\n')) {
-    const std::vector<std::string> fields = Split(line, ' ');
-    const std::optional<int64_t> session = ParseInt(fields.front());
-    const std::optional<int64_t> start_time = ParseInt(fields.back());
-    if (fields.size() == 2 && session && start_time) {
-      membership.sessions[static_cast<pid_t>(*session)] = static_cast<uint64_t>(*start_time);
+/// One of the two. The other is its parent or its child.
+class SweeperProcess {
+ public:
+  SweeperProcess(SweeperBoard& board, ProcessInfo launcher, std::string marker)
+      : board_(board), launcher_(std::move(launcher)), marker_(std::move(marker)) {
+    board_.SetSweeper(place_, getpid());
+  }
+
+  /// The first of the two says on `alive` when the second is there.
+  [[noreturn]] void Run() {
+    ForkTheOther();
+    if (place_ == 0) {
+      [[maybe_unused]] const ssize_t told = write(kAliveFd, "2", 1);
+    }
+    WaitForTheLaunchersEnd();
+    if (!board_.dismissed()) {
+      RunMembership membership;
+      membership.sessions = board_.Sessions();
+      membership.never = board_.Sweepers();
+      membership.never.insert(getpid());
+      SweepAll(std::move(membership), known_, marker_);
+    }
+    _exit(0);
+  }
+
+ private:
+  void WaitForTheLaunchersEnd() {
+    Clock::duration pause = kLookPause;
+    while (true) {
+      if (other_.get() < 0) {
+        ForkTheOther();
+      }
+      std::array<pollfd, 2> news{{{.fd = kLinkFd, .events = POLLIN, .revents = 0},
+                                  {.fd = other_.get(), .events = POLLIN, .revents = 0}}};
+      const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(pause);
+      const int ready = poll(news.data(), news.size(), static_cast<int>(wait.count()));
+      if (news[0].revents != 0) {
+        return;
+      }
+      if (news[1].revents != 0) {
+        waitpid(other_pid_, nullptr, WNOHANG);  // when it is our child
+        other_.Reset(-1);
+      } else if (ready == 0) {
+        const Clock::time_point start = Clock::now();
+        Look(launcher_, board_.Sweepers(), known_);
+        pause = std::max<Clock::duration>(kLookPause, (Clock::now() - start) * kLookShare);
+      }
     }
   }
-  membership.never.insert(getpid());
-  SweepAll(std::move(membership), known, marker);
-  _exit(0);
-}
+
+  /// Returns in both processes, with all that this one knows. Without resources for another process
+  /// it is tried again after the next look.
+  void ForkTheOther() {
+    const pid_t self = getpid();
+    const pid_t child = fork();
+    if (child == 0) {
+      setsid();
+      place_ = 1 - place_;
+      other_pid_ = self;
+      board_.SetSweeper(place_, getpid());
+      other_ = OpenProcess(self);
+      if (getppid() != self) {
+        other_.Reset(-1);  // it died before we watched it
+      }
+    } else if (child > 0) {
+      other_pid_ = child;
+      board_.SetSweeper(1 - place_, child);
+      other_ = OpenProcess(child);  // ours until we reap it: no other process can have this number
+    }
+  }
+
+  static Descriptor OpenProcess(pid_t pid) {
+    return Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0U)));
+  }
+
+  SweeperBoard& board_;
+  const ProcessInfo launcher_;
+  const std::string marker_;
+  int place_ = 0;  ///< on the board
+  pid_t other_pid_ = 0;
+  Descriptor other_;  ///< its pidfd
+  KnownProcesses known_;
+};
 
 }  // namespace
 
+Sweeper::Sweeper(std::unique_ptr<SweeperBoard> board, Descriptor link, Descriptor alive)
+    : board_(std::move(board)), link_(std::move(link)), alive_(std::move(alive)) {}
+
+Sweeper::Sweeper(Sweeper&&) noexcept = default;
+
+Sweeper& Sweeper::operator=(Sweeper&&) noexcept = default;
+
 Result<Sweeper> Sweeper::Start(const std::string& marker) {
+  LR_ASSIGN(std::unique_ptr<SweeperBoard> board, SweeperBoard::Create());
   LR_ASSIGN(Pipe link, MakePipe());
+  LR_ASSIGN(Pipe alive, MakePipe());
   const std::optional<ProcessInfo> self = ReadProcess(getpid());
   if (!self) {
     return FailedPrecondition("cannot start the sweeper: /proc is not readable");
@@ -153,33 +213,43 @@ Result<Sweeper> Sweeper::Start(const std::string& marker) {
                              std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
   }
   if (pid == 0) {
-    RunSweeper(link.read_end.get(), *self, marker);
+    Detach(link.read_end.get(), alive.write_end.get());
+    SweeperProcess(*board, *self, marker).Run();
   }
-  return Sweeper(pid, std::move(link.write_end));
+  board->SetSweeper(0, pid);
+  alive.write_end.Reset();
+  char told = 0;
+  while (read(alive.read_end.get(), &told, 1) < 0 && errno == EINTR) {
+  }
+  return Sweeper(std::move(board), std::move(link.write_end), std::move(alive.read_end));
 }
 
 Sweeper::~Sweeper() {
-  if (link_.get() >= 0) {
+  if (board_ != nullptr) {
     Dismiss();
   }
 }
 
 void Sweeper::Watch(pid_t session, uint64_t start_time) {
-  const std::string line = fmt::format("{} {}\n", session, start_time);
-  // The pipe is empty but for these lines; when the sweeper was killed by somebody, the marker
-  // alone must do.
-  if (write(link_.get(), line.data(), line.size()) < 0) {
-    return;
-  }
+  board_->AddSession(session, start_time);
+}
+
+std::set<pid_t> Sweeper::pids() const {
+  return board_->Sweepers();
 }
 
 void Sweeper::Dismiss() {
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = -1;
+  if (link_.get() < 0) {
+    return;
   }
+  board_->Dismiss();
   link_.Reset(-1);
+  pollfd alive{.fd = alive_.get(), .events = POLLIN, .revents = 0};
+  if (poll(&alive, 1, kDismissLimitMs) > 0) {
+    for (const pid_t pid : board_->Sweepers()) {
+      waitpid(pid, nullptr, 0);  // nothing to wait for where it is the other one's child
+    }
+  }
 }
 
 }  // namespace lr::launcher

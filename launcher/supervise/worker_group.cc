@@ -182,14 +182,15 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
 
   void Sweep() {
     RunMembership membership{
-        .root = getpid(), .sessions = {}, .marked = {}, .never = {getpid(), sweeper_.pid()}};
+        .root = getpid(), .sessions = {}, .marked = {}, .never = sweeper_.pids()};
+    membership.never.insert(getpid());
     for (const Member& member : members_) {
       if (member.worker->pid() > 0) {
         membership.sessions[member.worker->pid()] = member.worker->start_time();
       }
     }
     const std::vector<ProcessInfo> found = SweepOnce(membership, options_.marker);
-    ReapOrphans({sweeper_.pid()});
+    ReapOrphans({});
     if (found.empty() || Clock::now() - sweep_started_ > kSweepLimit) {
       children_.cancel();
       events_.gone(found);
@@ -224,7 +225,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
   }
 
   void Reap() {
-    std::set<pid_t> keep = {sweeper_.pid()};
+    std::set<pid_t> keep;
     for (const Member& member : members_) {
       if (member.worker->running()) {
         keep.insert(member.worker->pid());

@@ -88,6 +88,7 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
     LR_ASSIGN(SpawnedProcess process, Spawn(request));
     pid_ = process.pid;
     start_time_ = process.start_time;
+    lifeline_ = std::move(process.lifeline);
     running_ = true;
     kernel_.Track(pid_);
     out_.emplace(loop_, sinks_, ConsoleStream::kOut, spec_.out, std::move(out.read_end));
@@ -170,6 +171,7 @@ class WorkerProcess::State : public std::enable_shared_from_this<WorkerProcess::
   std::optional<OutputPump> err_;
   pid_t pid_ = 0;
   uint64_t start_time_ = 0;
+  Lifeline lifeline_;
   int64_t start_unix_ns_ = 0;
   bool running_ = false;
   bool stopped_by_us_ = false;

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import unittest
 
+from peer_environment import peer_python
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e" / "train"))
 from sharded_run import SAVED, ShardedRun  # noqa: E402
 from train_harness import BIN  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-PACKAGES = ["torch==2.15.0", "numpy", "safetensors==0.8.0"]
 PYTHON = None
 
 # Loads a directory with torch's own reader into full tensors; compares those that a safetensors file has, bit for bit.
@@ -39,15 +40,7 @@ print(len(state), sorted({k.split(".")[-1] for k in state if k.startswith("optim
 
 def setUpModule():
     global PYTHON
-    PYTHON = os.environ.get("LR_PEER_PYTHON")
-    if PYTHON:
-        return
-    folder = BIN.parent / "peer"
-    PYTHON = str(folder / "bin" / "python")
-    if not (folder / "complete").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES], check=True)
-        (folder / "complete").write_text(" ".join(PACKAGES))
+    PYTHON = peer_python()
 
 
 class Peer(ShardedRun):

@@ -25,7 +25,7 @@ class Environment(LaunchTest):
                         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "OMP_NUM_THREADS": "1",
                         "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT"}
             self.assertEqual({k: v.get(k) for k in expected}, expected)
-            self.assertTrue(v["MASTER_ADDR"])
+            self.assertEqual(v["MASTER_ADDR"], "localhost")
             self.assertGreater(int(v["MASTER_PORT"]), 0)
             self.assertTrue(v["TORCHELASTIC_RUN_ID"])
             self.assertTrue(v["TORCHELASTIC_ERROR_FILE"].endswith(f"/attempt_0/{rank}/error.json"))

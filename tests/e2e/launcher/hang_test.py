@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from launch_harness import BIN, TIMEOUT_S, LaunchTest, wait_until
+from launch_harness import BIN, TIMEOUT_S, LaunchTest, run_side_by_side, wait_until
 
 TRAIN = BIN / "pretend" / "lr-train"
 QUICK = ("--hang-timeout=3", "--shutdown-timeout=1")
@@ -183,4 +183,4 @@ class Asked(HangTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_side_by_side(lanes=8)

@@ -1,4 +1,5 @@
 """What the launcher's tests share: running lr-launch with small programs and looking at the processes it leaves."""
+import concurrent.futures
 import os
 import pathlib
 import shutil
@@ -124,6 +125,36 @@ class LaunchTest(unittest.TestCase):
         self.assertTrue(wait_until(done), "the workers did not start")
         if len(list(self.folder.glob("ready*"))) < count:
             self.fail(f"the launcher ended early: {process.communicate()}")
+
+
+def tests_of(suite):
+    for part in suite:
+        yield from tests_of(part) if isinstance(part, unittest.TestSuite) else [part]
+
+
+def run_side_by_side(lanes=4):
+    """unittest.main() for a file whose tests mostly wait: so many of them at a time, each told when it ends. Arguments: names of tests.
+
+    A test has its own object, folder and mark, so it needs to know nothing of the others.
+    """
+    loader = unittest.defaultTestLoader
+    names = [name for name in sys.argv[1:] if not name.startswith("-")]
+    module = sys.modules["__main__"]
+    tests = list(tests_of(loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)))
+
+    def run_one(test):
+        result, start = unittest.TestResult(), time.monotonic()
+        test.run(result)
+        wrong = [text for _, text in [*result.failures, *result.errors]] + [f"{one}: passes, but was expected to fail" for one in result.unexpectedSuccesses]
+        skipped = "".join(f"skipped: {why}" for _, why in result.skipped)
+        print(f"{test.id().removeprefix('__main__.')} ... {'FAILED' if wrong else skipped or 'ok'} ({time.monotonic() - start:.1f} s)", flush=True)
+        return "".join(f"{'=' * 70}\n{test.id()}\n{text}\n" for text in wrong)
+
+    start = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+        wrong = [text for text in pool.map(run_one, tests) if text]
+    print(f"{''.join(wrong)}{len(tests)} tests in {time.monotonic() - start:.1f} s: {f'{len(wrong)} FAILED' if wrong else 'ok'}")
+    sys.exit(1 if wrong or not tests else 0)
 
 
 PYTHON = sys.executable

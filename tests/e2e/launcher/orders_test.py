@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from launch_harness import wait_until
+from launch_harness import run_side_by_side, wait_until
 from saving_harness import SavingTest
 
 
@@ -216,4 +216,4 @@ class Restarts(SavingTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_side_by_side()

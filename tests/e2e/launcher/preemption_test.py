@@ -4,7 +4,7 @@ import signal
 import time
 import unittest
 
-from launch_harness import free_port, wait_until
+from launch_harness import free_port, run_side_by_side, wait_until
 from saving_harness import SavingTest
 
 NOTICE = "--on-signal=USR1:preempt"
@@ -132,4 +132,4 @@ class Preemption(SavingTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    run_side_by_side()

@@ -69,7 +69,7 @@ TEST_F(FailureSummaryTest, SignalIsNegativeAndNamed) {
   WorkerEnding cause = Failure(0, 0);
   cause.signal = SIGKILL;
   EXPECT_THAT(FailureSummary(Failed(cause, {cause}), {.program = "p"}),
-              AllOf(HasSubstr("exitcode  : -9 (SIGKILL) (pid: 1000)"),
+              AllOf(HasSubstr("exitcode  : -9 (pid: 1000) (SIGKILL)"),
                     HasSubstr("traceback : Signal 9 (SIGKILL) received by PID 1000"),
                     HasSubstr("killed by an unknown sender")));
 }
@@ -149,14 +149,16 @@ TEST_F(FailureSummaryTest, MessageStepsAndLastLinesAreShown) {
                                            .run_directory = "/runs/x",
                                            .steps = {{1, 41233}},
                                            .checkpoint_step = 41000});
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("error_file: /run/1/error.json"),
-                    HasSubstr("traceback : Traceback (most recent call last):\n"),
-                    HasSubstr("local rank 1) ended with exit code 1: ValueError: bad shape\n"),
-                    HasSubstr("step     : 41233 (last complete checkpoint: step 41000)"),
-                    HasSubstr("      line 49\n"),
-                    Not(HasSubstr("      line 29\n")),
-                    HasSubstr("record   : /runs/x")));
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("error_file: /run/1/error.json"),
+            HasSubstr("  traceback : Traceback (most recent call last):\n    File \"x.py\"\n"
+                      "  ValueError: bad shape\n===="),
+            HasSubstr("local rank 1) ended with exit code 1: ValueError: bad shape\n"),
+            HasSubstr("step     : 41233 (last complete checkpoint: step 41000)"),
+            HasSubstr("      line 49\n"),
+            Not(HasSubstr("      line 29\n")),
+            HasSubstr("record   : /runs/x")));
 }
 
 TEST_F(FailureSummaryTest, NoWorkerFailedGivesTheReason) {

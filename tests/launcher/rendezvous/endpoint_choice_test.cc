@@ -40,7 +40,7 @@ TEST(EndpointChoiceTest, OwnsEveryLoopbackAndItsInterfaces) {
 TEST(EndpointChoiceTest, OneNodeUsesWhatIsGivenElseLoopback) {
   AddressFacts facts;
   facts.one_node = true;
-  EXPECT_EQ(ChooseWorkerAddress(facts).address, "127.0.0.1");
+  EXPECT_EQ(ChooseWorkerAddress(facts).address, "localhost") << "as torchrun has it";
   facts.local_addrs = {"10.0.1.7"};
   EXPECT_EQ(ChooseWorkerAddress(facts).address, "10.0.1.7");
   facts.given_host = "head";

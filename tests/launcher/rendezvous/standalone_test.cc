@@ -86,7 +86,7 @@ TEST(StandaloneTest, AssignsAllRanksAndEndsWithZero) {
   node.Run();
   ASSERT_TRUE(node.assignment);
   EXPECT_EQ(node.assignment->world_size, 2);
-  EXPECT_EQ(node.assignment->master_addr, "127.0.0.1");
+  EXPECT_EQ(node.assignment->master_addr, "localhost");
   EXPECT_GT(node.assignment->master_port, 0);
   EXPECT_EQ(node.assignment->run_id, "run");
   ASSERT_TRUE(node.outcome);
