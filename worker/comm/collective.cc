@@ -98,8 +98,8 @@ void Collective::Wait() {
     return;
   }
   try {
-    const WorkPtr work = started_.valid() ? std::exchange(started_, {}).get()
-                                          : std::exchange(work_, WorkPtr());
+    const WorkPtr work =
+        started_.valid() ? std::exchange(started_, {}).get() : std::exchange(work_, WorkPtr());
     work->wait();
   } catch (const CollectiveMismatch&) {
     throw;
