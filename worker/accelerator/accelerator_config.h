@@ -26,11 +26,11 @@ struct ContextParallelConfig {
 struct ParallelismConfig {
   int64_t dp_replicate = 1;
   int64_t dp_shard = 1;  ///< -1: all processes, divided by dp_replicate
-  ContextParallelConfig context_parallel;
+  ContextParallelConfig context_parallel = {};
   int64_t cfg_parallel = 1;
 };
 
-/// The layout of one run after resolution (ResolveTopology, worker/train/topology.h).
+/// The layout of one run after resolution (ResolveTopology, worker/accelerator/topology.h).
 struct Topology {
   int64_t dp_replicate = 1;
   int64_t dp_shard = 1;
@@ -52,10 +52,10 @@ struct GradientAccumulationConfig {
 
 /// Once any field is set, these fields alone make the policy.
 struct MixedPrecisionPolicyConfig {
-  std::optional<ParameterDtype> param_dtype;
-  std::optional<ParameterDtype> reduce_dtype;
-  std::optional<ParameterDtype> output_dtype;
-  std::optional<bool> cast_forward_inputs;
+  std::optional<ParameterDtype> param_dtype = std::nullopt;
+  std::optional<ParameterDtype> reduce_dtype = std::nullopt;
+  std::optional<ParameterDtype> output_dtype = std::nullopt;
+  std::optional<bool> cast_forward_inputs = std::nullopt;
 
   bool empty() const {
     return !param_dtype && !reduce_dtype && !output_dtype && !cast_forward_inputs;
@@ -64,11 +64,12 @@ struct MixedPrecisionPolicyConfig {
 
 struct FsdpConfig {
   bool reshard_after_forward = true;
-  std::optional<std::vector<std::string>> wrap_modules;
-  std::optional<int64_t> min_num_params;
+  std::optional<std::vector<std::string>> wrap_modules = std::nullopt;
+  std::optional<int64_t> min_num_params = std::nullopt;
   bool cpu_offload = false;
-  std::optional<std::string> ignored_modules;  ///< regular expression, full match on module paths
-  MixedPrecisionPolicyConfig mixed_precision_policy;
+  std::optional<std::string> ignored_modules =
+      std::nullopt;  ///< regular expression, full match on module paths
+  MixedPrecisionPolicyConfig mixed_precision_policy = {};
 };
 
 struct DdpConfig {
@@ -87,7 +88,7 @@ struct GradScalerConfig {
 struct CompileConfig {
   bool enabled = false;
   std::string backend = "inductor";
-  std::optional<std::string> mode;
+  std::optional<std::string> mode = std::nullopt;
   bool regional = true;
 };
 

@@ -14,4 +14,10 @@ DeviceInventory ProbeDevices() {
   return inventory;
 }
 
+c10::Device DeviceOf(const DeviceChoice& choice) {
+  return choice.backend == Backend::kCuda
+             ? c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(choice.index))
+             : c10::Device(c10::DeviceType::CPU);
+}
+
 }  // namespace lr::worker

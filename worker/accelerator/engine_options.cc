@@ -3,13 +3,9 @@
 
 #include <fmt/format.h>
 
-namespace lr {
+namespace lr::worker {
 
 namespace {
-
-using worker::AcceleratorConfig;
-using worker::MixedPrecision;
-using worker::ParameterDtype;
 
 std::optional<c10::ScalarType> AutocastDtype(MixedPrecision precision) {
   switch (precision) {
@@ -39,9 +35,9 @@ std::optional<c10::ScalarType> ScalarTypeOf(std::optional<ParameterDtype> dtype)
 }
 
 /// Once a field is given, the given ones alone make the policy.
-worker::ShardPrecision Precision(const AcceleratorConfig& config) {
-  worker::ShardPrecision precision;
-  const worker::MixedPrecisionPolicyConfig& given = config.fsdp.mixed_precision_policy;
+ShardPrecision Precision(const AcceleratorConfig& config) {
+  ShardPrecision precision;
+  const MixedPrecisionPolicyConfig& given = config.fsdp.mixed_precision_policy;
   if (given.empty()) {
     precision.param_dtype = AutocastDtype(config.mixed_precision);
     precision.reduce_dtype = precision.param_dtype;
@@ -61,18 +57,17 @@ std::string Name(std::optional<c10::ScalarType> dtype) {
 
 }  // namespace
 
-AcceleratorOptions MakeAcceleratorOptions(const AcceleratorConfig& config,
-                                          const worker::Topology& topology,
-                                          c10::Device device) {
-  AcceleratorOptions options;
+EngineOptions MakeEngineOptions(const AcceleratorConfig& config,
+                                const Topology& topology,
+                                c10::Device device) {
+  EngineOptions options;
   options.device = device;
   options.topology = topology;
   options.gradient_accumulation_steps = config.gradient_accumulation.steps;
-  options.reduces_every_pass =
-      config.gradient_accumulation.mode == worker::AccumulationMode::kShard;
+  options.reduces_every_pass = config.gradient_accumulation.mode == AccumulationMode::kShard;
   options.autocast = AutocastDtype(config.mixed_precision);
   if (config.mixed_precision == MixedPrecision::kFp16) {
-    const worker::GradScalerConfig& scaler = config.grad_scaler;
+    const GradScalerConfig& scaler = config.grad_scaler;
     options.grad_scaler = {.scale = scaler.init_scale,
                            .growth_factor = scaler.growth_factor,
                            .backoff_factor = scaler.backoff_factor,
@@ -91,14 +86,14 @@ AcceleratorOptions MakeAcceleratorOptions(const AcceleratorConfig& config,
   return options;
 }
 
-std::string DescribePrecision(const AcceleratorOptions& options) {
+std::string DescribePrecision(const EngineOptions& options) {
   const std::string autocast = options.autocast
                                    ? fmt::format("autocast {}", c10::toString(*options.autocast))
                                    : "no autocast";
   if (!options.topology.uses_sharded_engine) {
     return fmt::format("Precision: {}, parameters and reduction Float", autocast);
   }
-  const worker::ShardPrecision& precision = options.fsdp.precision;
+  const ShardPrecision& precision = options.fsdp.precision;
   return fmt::format("Precision: {}, parameters {}, reduction {}, outputs {}",
                      autocast,
                      Name(precision.param_dtype),
@@ -106,4 +101,4 @@ std::string DescribePrecision(const AcceleratorOptions& options) {
                      Name(precision.output_dtype));
 }
 
-}  // namespace lr
+}  // namespace lr::worker

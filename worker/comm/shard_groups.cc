@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 
@@ -10,14 +11,25 @@ namespace lr::worker {
 
 namespace {
 
-void Sum(const ShardGroups& groups, const GroupPtr& group, std::string doing, at::Tensor& values) {
+void Reduce(const ShardGroups& groups,
+            const GroupPtr& group,
+            c10d::ReduceOp::RedOpType kind,
+            std::string doing,
+            at::Tensor& values) {
   std::vector<at::Tensor> list = {values};
-  Collective(group,
-             groups.compared,
-             std::move(doing),
-             values,
-             [list](c10d::Backend& backend) mutable { return backend.allreduce(list, {}); })
+  c10d::AllreduceOptions options;
+  options.reduceOp = kind;
+  Collective(
+      group,
+      groups.compared,
+      std::move(doing),
+      values,
+      [list, options](c10d::Backend& backend) mutable { return backend.allreduce(list, options); })
       .Wait();
+}
+
+void Sum(const ShardGroups& groups, const GroupPtr& group, std::string doing, at::Tensor& values) {
+  Reduce(groups, group, c10d::ReduceOp::SUM, std::move(doing), values);
 }
 
 at::Tensor Bytes(const at::Tensor& tensor) {
@@ -83,6 +95,38 @@ void SumOverWorld(const ShardGroups& groups, const std::string& of, at::Tensor& 
 
 void SumOverShards(const ShardGroups& groups, const std::string& of, at::Tensor& values) {
   Sum(groups, groups.reduce, "sum of " + of, values);
+}
+
+void MaxOverShards(const ShardGroups& groups, const std::string& of, at::Tensor& values) {
+  Reduce(groups, groups.reduce, c10d::ReduceOp::MAX, "maximum of " + of, values);
+}
+
+at::Tensor GatherOverWorld(const ShardGroups& groups,
+                           const std::string& of,
+                           const at::Tensor& values) {
+  at::Tensor own = values.detach().contiguous();
+  if (own.dim() == 0) {
+    own = own.unsqueeze(0);
+  }
+  std::vector<int64_t> shape = own.sizes().vec();
+  shape[0] *= groups.world_size();
+  at::Tensor all = at::empty(shape, own.options());
+  if (!groups.world) {
+    return all.copy_(own);
+  }
+  if (own.numel() > 0) {
+    at::Tensor sent = Bytes(own.flatten());
+    at::Tensor got = Bytes(all.flatten());
+    Collective(groups.world,
+               groups.compared,
+               "gather of " + of,
+               own,
+               [got, sent](c10d::Backend& backend) mutable {
+                 return backend.all_gather_single(got, sent, {});
+               })
+        .Wait();
+  }
+  return all;
 }
 
 void BroadcastOverWorld(const ShardGroups& groups, const std::string& of, at::Tensor& values) {

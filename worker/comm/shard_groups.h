@@ -52,6 +52,13 @@ void SumOverWorld(const ShardGroups& groups, const std::string& of, at::Tensor& 
 
 /// In place, over the shard group.
 void SumOverShards(const ShardGroups& groups, const std::string& of, at::Tensor& values);
+void MaxOverShards(const ShardGroups& groups, const std::string& of, at::Tensor& values);
+
+/// Everybody's `values`, of one shape on all ranks of the run, one behind the other by rank along
+/// dim 0; [] counts as [1].
+at::Tensor GatherOverWorld(const ShardGroups& groups,
+                           const std::string& of,
+                           const at::Tensor& values);
 
 /// Rank 0's values on every rank of the run, in place.
 void BroadcastOverWorld(const ShardGroups& groups, const std::string& of, at::Tensor& values);

@@ -1,5 +1,7 @@
 // The global gradient norm and clipping by it, on foreach kernels (sharded_training.md 5). Thread:
 // step thread.
+#include <cmath>
+
 #include <ATen/ATen.h>
 
 #include "worker/optim/algorithms.h"
@@ -8,18 +10,30 @@ namespace lr::worker {
 
 namespace {
 
-at::Tensor TotalNorm(const internal::ByKernel<std::vector<at::Tensor>>& grads) {
+at::Tensor TotalNorm(const internal::ByKernel<std::vector<at::Tensor>>& grads, double norm_type) {
   const c10::Device device = grads.begin()->first.first;
   std::vector<at::Tensor> norms;
   for (const auto& [key, list] : grads) {
     // Half-precision gradients are summed, and their norms kept, in float32.
     const bool is_half = key.second == at::kHalf || key.second == at::kBFloat16;
     const auto dtype = is_half ? std::optional(at::kFloat) : std::nullopt;
-    for (const at::Tensor& norm : at::_foreach_norm(list, 2, dtype)) {
+    for (const at::Tensor& norm : at::_foreach_norm(list, norm_type, dtype)) {
       norms.push_back(norm.to(device, at::kFloat));
     }
   }
-  return at::linalg_vector_norm(at::stack(norms), 2);
+  return at::linalg_vector_norm(at::stack(norms), norm_type);
+}
+
+/// Of what the ranks hold together, from what each has.
+at::Tensor OverRanks(const at::Tensor& norm, const NormOverRanks& ranks, double norm_type) {
+  at::Tensor value = norm.to(at::kDouble);
+  if (std::isinf(norm_type)) {
+    ranks.max(value);
+    return value.to(at::kFloat);
+  }
+  value = norm_type == 2.0 ? value.square() : value.pow(norm_type);
+  ranks.sum(value);
+  return (norm_type == 2.0 ? value.sqrt() : value.pow(1.0 / norm_type)).to(at::kFloat);
 }
 
 /// Multiplies by min(1, max_norm / (norm + 1e-6)). On the host, where reading the norm costs
@@ -40,7 +54,9 @@ void Scale(const internal::ByKernel<std::vector<at::Tensor>>& grads,
 
 at::Tensor ClipGradNorm(const std::vector<at::Tensor>& params,
                         double max_norm,
-                        const NormOverRanks* ranks) {
+                        const NormOverRanks* ranks,
+                        double norm_type) {
+  TORCH_CHECK(norm_type > 0.0, "norm_type ", norm_type, ": must be above 0, or infinity");
   const at::NoGradGuard no_grad;
   internal::ByKernel<std::vector<at::Tensor>> grads;
   internal::ByKernel<std::vector<at::Tensor>> counted;
@@ -54,11 +70,9 @@ at::Tensor ClipGradNorm(const std::vector<at::Tensor>& params,
       counted[internal::KeyOf(param.grad())].push_back(param.grad());
     }
   }
-  at::Tensor norm = counted.empty() ? at::zeros({}, at::kFloat) : TotalNorm(counted);
+  at::Tensor norm = counted.empty() ? at::zeros({}, at::kFloat) : TotalNorm(counted, norm_type);
   if (ranks != nullptr) {
-    at::Tensor squared = norm.to(at::kDouble).square();
-    ranks->sum(squared);
-    norm = squared.sqrt().to(at::kFloat);
+    norm = OverRanks(norm, *ranks, norm_type);
   }
   if (max_norm > 0.0 && !grads.empty()) {
     Scale(grads, norm, max_norm);

@@ -1,5 +1,6 @@
 #include "worker/optim/grad_scaler.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <ATen/Functions.h>
@@ -42,7 +43,9 @@ at::Tensor GradScaler::Scale(const at::Tensor& loss) const {
 }
 
 void GradScaler::Unscale(Optimizer& optimizer) {
-  TORCH_CHECK(has_scaled_, "gradients are to be unscaled before any loss was scaled");
+  TORCH_CHECK(has_scaled_,
+              "gradients are to be unscaled, and no loss of this update was scaled: backward is "
+              "started by accelerator.backward(loss), not by loss.backward()");
   const auto [pass, is_new] = passes_.try_emplace(&optimizer);
   TORCH_CHECK(is_new, "the gradients of this update are unscaled already");
   const at::NoGradGuard no_grad;
@@ -72,7 +75,13 @@ bool GradScaler::Step(Optimizer& optimizer, const SumOverRanks& sum) {
   return !pass.overflowed;
 }
 
+bool GradScaler::IsDue() const {
+  return !passes_.empty() &&
+         std::ranges::all_of(passes_, [](const auto& one) { return one.second.is_stepped; });
+}
+
 void GradScaler::Update() {
+  has_scaled_ = false;
   at::Tensor found = at::zeros({1}, scale_.options());
   bool skipped = false;
   for (const auto& [optimizer, pass] : passes_) {

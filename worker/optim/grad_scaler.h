@@ -15,20 +15,10 @@
 #include <ATen/core/Tensor.h>
 
 #include "common/base/status.h"
+#include "worker/optim/grad_scaler_state.h"
 #include "worker/optim/optimizer.h"
 
 namespace lr::worker {
-
-/// The numbers of scaler_state.json.
-struct GradScalerState {
-  double scale = 65536.0;
-  double growth_factor = 2.0;
-  double backoff_factor = 0.5;
-  int64_t growth_interval = 2000;
-  int64_t growth_tracker = 0;  ///< updates since the last change of scale
-
-  bool operator==(const GradScalerState&) const = default;
-};
 
 /// Collective sum of a one-element float32 tensor over all ranks of the run, in place, finished on
 /// return.
@@ -44,6 +34,11 @@ class GradScaler {
   /// Divides the optimizer's gradients by the scale and notes whether one is not finite. Once per
   /// update.
   void Unscale(Optimizer& optimizer);
+
+  bool IsUnscaled(const Optimizer& optimizer) const { return passes_.contains(&optimizer); }
+
+  /// Update may be called: some optimizer has stepped, and none is unscaled whose Step is to come.
+  bool IsDue() const;
 
   /// Unscales if that is still to be done, then updates the weights unless any rank's gradients
   /// overflowed; true when they were updated. Waits for the device.

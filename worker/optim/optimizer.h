@@ -73,15 +73,18 @@ class Optimizer {
 
 /// How a norm is taken over ranks that hold different parts of the gradients.
 struct NormOverRanks {
-  std::function<void(at::Tensor& squared)> sum;       ///< collective: over the ranks, in place
+  std::function<void(at::Tensor& powers)> sum;        ///< collective: over the ranks, in place
   std::set<const at::TensorImpl*> counted_elsewhere;  ///< whole on several ranks: not ours to count
+  std::function<void(at::Tensor& largest)> max = {};  ///< as `sum`, for the infinity norm
 };
 
-/// L2 norm over all gradients (0 when there is none), as float32 0-d; with `max_norm` > 0 the
+/// Norm over all gradients (0 when there is none), as float32 0-d; with `max_norm` > 0 the
 /// gradients are scaled by min(1, max_norm / (norm + 1e-6)). `ranks` null: the gradients are whole
-/// here. Source: torch.nn.utils.clip_grad_norm_.
+/// here. `norm_type`: p, above 0; infinity: the largest element. Source:
+/// torch.nn.utils.clip_grad_norm_.
 at::Tensor ClipGradNorm(const std::vector<at::Tensor>& params,
                         double max_norm,
-                        const NormOverRanks* ranks = nullptr);
+                        const NormOverRanks* ranks = nullptr,
+                        double norm_type = 2.0);
 
 }  // namespace lr::worker

@@ -16,6 +16,7 @@
 
 #include "common/base/status.h"
 #include "worker/parallel/engine.h"
+#include "worker/parallel/parallel_options.h"
 
 namespace c10d {
 class Logger;
@@ -27,14 +28,6 @@ class Module;
 }
 
 namespace lr::worker {
-
-struct ReplicatedOptions {
-  bool find_unused_parameters = true;
-  bool gradient_as_bucket_view = false;
-  bool static_graph = false;
-  bool broadcast_buffers =
-      true;  ///< before every forward; off for modules whose buffers never change in training
-};
 
 class ReplicatedEngine final : public ParallelEngine {
  public:

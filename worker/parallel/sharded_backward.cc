@@ -27,8 +27,17 @@ void ShardedEngine::Backward(const at::Tensor& loss, bool sync) {
               "is not supported by the sharded engine)");
   sync_ = sync;
   PrepareBackward(loss);
+  in_backward_ = true;
   loss.backward();
+  in_backward_ = false;
   FinishBackward();
+}
+
+/// In a hook: autograd was not started past the engine, which would exchange nothing.
+void ShardedEngine::CheckBackward() const {
+  TORCH_CHECK(in_backward_,
+              "the backward of a sharded model is started by accelerator.backward(loss), not by "
+              "loss.backward()");
 }
 
 // ---- before
@@ -110,6 +119,7 @@ void ShardedEngine::OrderReductions() {
 // ---- gathers
 
 void ShardedEngine::PreBackward(size_t position) {
+  CheckBackward();
   const Call& call = calls_[position];
   if (passes_[call.unit].is_freed) {
     return;  // another output of a call that is over
@@ -148,6 +158,7 @@ bool ShardedEngine::LaunchGather(size_t position) {
 // ---- gradients
 
 void ShardedEngine::OnGradient(size_t unit, size_t slot) {
+  CheckBackward();
   const at::NoGradGuard no_grad;
   ShardSlot& one = units_[unit]->slots()[slot];
   one.gradient = std::exchange(one.leaf.mutable_grad(), at::Tensor());

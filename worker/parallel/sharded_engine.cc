@@ -212,11 +212,11 @@ std::vector<ShardedParameter> ShardedEngine::parameters() const {
   std::vector<ShardedParameter> all;
   for (const auto& unit : units_) {
     for (const ShardSlot& slot : unit->slots()) {
-      all.push_back({slot.names, slot.shard, slot.shape, true});
+      all.push_back({slot.names, slot.shard, slot.shape, true, slot.leaf});
     }
   }
   for (const UnitParameter& one : ignored_) {
-    all.push_back({one.names, one.parameter, one.parameter.sizes().vec(), false});
+    all.push_back({one.names, one.parameter, one.parameter.sizes().vec(), false, one.parameter});
   }
   return all;
 }
@@ -246,6 +246,7 @@ void ShardedEngine::BeginForward(const std::vector<at::Tensor*>& inputs, bool sy
   calls_.clear();
   last_order_ = std::exchange(order_, {});
   sync_ = sync;
+  in_backward_ = false;
   expects_backward_ = at::GradMode::is_enabled();
   Enter(root(), inputs);
 }

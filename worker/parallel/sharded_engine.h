@@ -19,20 +19,13 @@
 
 #include "common/base/status.h"
 #include "worker/parallel/engine.h"
+#include "worker/parallel/parallel_options.h"
 #include "worker/parallel/parameter_use.h"
 #include "worker/parallel/sharded_parameter.h"
 #include "worker/parallel/sharded_unit.h"
 #include "worker/parallel/unit_selection.h"
 
 namespace lr::worker {
-
-struct ShardedOptions {
-  WrapRequest wrap;
-  ShardPrecision precision;
-  bool reshard_after_forward = true;
-  bool cpu_offload = false;
-  bool find_unused_parameters = true;  ///< off: every parameter must get a gradient in every step
-};
 
 /// Collective over the shard group: the whole parameter, in the shard's dtype and on its device.
 at::Tensor GatherParameter(const ShardGroups& groups, const ShardedParameter& parameter);
@@ -106,6 +99,7 @@ class ShardedEngine final : public ParallelEngine, private UnitObserver {
   void PrefetchAfter(size_t unit);
 
   void PrepareBackward(const at::Tensor& loss);
+  void CheckBackward() const;
   void PreBackward(size_t position);
   bool LaunchGather(size_t position);
   void LaunchGathersDownTo(size_t position);
@@ -140,7 +134,8 @@ class ShardedEngine final : public ParallelEngine, private UnitObserver {
 
   // Backward
   bool sync_ = true;
-  bool is_uniform_ = true;  ///< every use count is none or all
+  bool in_backward_ = false;  ///< started by Backward
+  bool is_uniform_ = true;    ///< every use count is none or all
   ParameterUse use_;
   size_t cursor_ = 0;  ///< calls from here on have had their gather
   std::vector<UnitPass> passes_;

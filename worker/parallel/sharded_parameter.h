@@ -16,6 +16,7 @@ struct ShardedParameter {
   at::Tensor shard;                ///< [rows, …]; of an ignored parameter the whole one
   std::vector<int64_t> full_shape;
   bool is_sharded = true;
+  at::Tensor parameter = {};  ///< the module's own; undefined where no module is at hand
 };
 
 }  // namespace lr::worker

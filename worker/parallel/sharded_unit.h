@@ -6,24 +6,16 @@
 /// ShardedEngine on the step thread; throws as collectives do.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "worker/comm/shard_groups.h"
+#include "worker/parallel/parallel_options.h"
 #include "worker/parallel/shard_layout.h"
 
 namespace lr::worker {
-
-/// Dtypes of a sharded run; unset: the parameter's own.
-struct ShardPrecision {
-  std::optional<at::ScalarType> param_dtype;   ///< gathered parameters and compute
-  std::optional<at::ScalarType> reduce_dtype;  ///< gradient exchange and its accumulation
-  std::optional<at::ScalarType> output_dtype;  ///< floating outputs of every unit
-  bool cast_forward_inputs = true;             ///< floating inputs to param_dtype
-};
 
 /// A parameter of the module tree before it is sharded.
 struct UnitParameter {

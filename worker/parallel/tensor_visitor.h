@@ -69,6 +69,21 @@ void VisitTensors(std::map<Key, Value>& values, Visitor&& visit) {
   }
 }
 
+/// torch::data::Example, known by its members: its header is not for everybody.
+template <typename Value, typename Visitor>
+
+requires requires {
+  typename Value::DataType;
+  typename Value::TargetType;
+}
+
+void VisitTensors(Value& example, Visitor&& visit) {
+  VisitTensors(example.data, visit);
+  if constexpr (!std::is_void_v<typename Value::TargetType>) {
+    VisitTensors(example.target, visit);
+  }
+}
+
 /// Pointers to the tensors of `value`, undefined ones left out; valid while it stays where it is.
 template <typename Value>
 std::vector<at::Tensor*> TensorsIn(Value& value) {

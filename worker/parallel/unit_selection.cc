@@ -62,8 +62,9 @@ class Selector {
     }
     if (!by_name && !request_.min_num_params) {
       return InvalidArgument(
-          "nothing says which blocks to shard: the policy declares no wrap_modules; set "
-          "--accelerator.fsdp.wrap_modules or --accelerator.fsdp.min_num_params");
+          "nothing says which blocks to shard: the model declares no wrap_modules and has no block "
+          "that derives from UnitModule; set --accelerator.fsdp.wrap_modules or "
+          "--accelerator.fsdp.min_num_params");
     }
     if (request_.ignored_modules) {
       try {
@@ -221,6 +222,16 @@ class Selector {
 };
 
 }  // namespace
+
+std::vector<std::string> UnitClassesIn(const torch::nn::Module& root) {
+  std::set<std::string> names;
+  for (const auto& module : root.modules(/*include_self=*/false)) {
+    if (dynamic_cast<const UnitModule*>(module.get()) != nullptr) {
+      names.insert(UnitClassName(*module));
+    }
+  }
+  return {names.begin(), names.end()};
+}
 
 std::string UnitClassName(const torch::nn::Module& module) {
   std::string name = module.name();

@@ -3,27 +3,17 @@
 /// (sharded_training.md 1.3, 1.4, 2.8). Reads the tree once, before anything is sharded; a pure
 /// decision over it. The same on all ranks, as their trees are.
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <torch/nn/module.h>
 
 #include "common/base/status.h"
+#include "worker/parallel/parallel_options.h"
 #include "worker/parallel/sharded_unit.h"
 #include "worker/parallel/unit_module.h"
 
 namespace lr::worker {
-
-/// Exactly one source of units.
-struct WrapRequest {
-  std::vector<std::string> class_names = {};             ///< "ACTEncoderLayer"
-  bool names_are_declared = false;                       ///< by the policy: one of them is enough
-  std::optional<int64_t> min_num_params = std::nullopt;  ///< blocks with more elements than this
-  std::optional<std::string> ignored_modules =
-      std::nullopt;  ///< regex, full match of a module's full name
-};
 
 struct UnitSelection {
   struct Unit {
@@ -41,6 +31,9 @@ struct UnitSelection {
 /// listed), a bad regex. kFailedPrecondition: a tensor shared between two units, a parameter that
 /// cannot be cut (0-d, empty, not contiguous), trainable parameters of different dtypes in a unit.
 Result<UnitSelection> SelectUnits(torch::nn::Module& root, const WrapRequest& request);
+
+/// Classes of the blocks below `root` that can form units, each once.
+std::vector<std::string> UnitClassesIn(const torch::nn::Module& root);
 
 /// "lr::worker::ACTEncoderLayerImpl" -> "ACTEncoderLayer".
 std::string UnitClassName(const torch::nn::Module& module);

@@ -10,6 +10,8 @@
 #include "worker/checkpoint/dcp/sharded_state.h"
 #include "worker/checkpoint/model_file.h"
 #include "worker/checkpoint/rng_state.h"
+#include "worker/comm/communicator.h"
+#include "worker/parallel/sharded_engine.h"
 #include "worker/train/training_run.h"
 
 namespace lr::worker {

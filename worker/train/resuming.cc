@@ -11,6 +11,8 @@
 #include "worker/checkpoint/rng_state.h"
 #include "worker/checkpoint/scaler_file.h"
 #include "worker/checkpoint/scheduler_file.h"
+#include "worker/comm/communicator.h"
+#include "worker/parallel/sharded_engine.h"
 #include "worker/train/training_run.h"
 
 namespace lr::worker {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/text.h"
+#include "worker/accelerator/accelerator_config_check.h"
 
 namespace lr::worker {
 
@@ -21,8 +22,6 @@ Status CheckLoop(const TrainConfig& c) {
   LR_TRY(AtLeast("prefetch_factor", c.prefetch_factor, 1));
   LR_TRY(AtLeast("keep_checkpoints", c.keep_checkpoints, 0));
   LR_TRY(AtLeast("max_eval_samples", c.max_eval_samples, 0));
-  LR_TRY(AtLeast(
-      "accelerator.gradient_accumulation.steps", c.accelerator.gradient_accumulation.steps, 1));
   if (!(c.tolerance_s > 0.0) || !std::isfinite(c.tolerance_s)) {
     return InvalidArgument("--tolerance_s={}: must be a number above 0", c.tolerance_s);
   }
@@ -142,96 +141,6 @@ Status CheckOptimizer(const TrainConfig& c) {
   return c.scheduler ? CheckScheduler(*c.scheduler) : Status();
 }
 
-Status CheckParallelism(const ParallelismConfig& degrees) {
-  LR_TRY(AtLeast("parallelism.dp_replicate", degrees.dp_replicate, 1));
-  if (degrees.dp_shard != -1) {
-    LR_TRY(AtLeast("parallelism.dp_shard", degrees.dp_shard, 1));
-  }
-  const std::pair<const char*, int64_t> only_one[] = {
-      {"context_parallel.ring_degree", degrees.context_parallel.ring_degree},
-      {"context_parallel.ulysses_degree", degrees.context_parallel.ulysses_degree},
-      {"cfg_parallel", degrees.cfg_parallel},
-  };
-  for (const auto& [name, value] : only_one) {
-    if (value != 1) {
-      return InvalidArgument(
-          "--parallelism.{}={}: training works with 1 only; use --parallelism.dp_replicate and "
-          "--parallelism.dp_shard",
-          name,
-          value);
-    }
-  }
-  return {};
-}
-
-Status CheckAccumulation(const TrainConfig& c) {
-  if (c.accelerator.gradient_accumulation.mode == AccumulationMode::kShard &&
-      c.parallelism.dp_shard == 1) {
-    return InvalidArgument(
-        "--accelerator.gradient_accumulation.mode=shard: gradients are reduced into shards, which "
-        "a "
-        "run without them has not; use nosync or --parallelism.dp_shard=-1");
-  }
-  return {};
-}
-
-Status CheckScaler(const GradScalerConfig& scaler) {
-  if (!(scaler.init_scale > 0.0)) {
-    return InvalidArgument("--accelerator.grad_scaler.init_scale={}: must be above 0",
-                           scaler.init_scale);
-  }
-  if (!(scaler.growth_factor > 1.0)) {
-    return InvalidArgument("--accelerator.grad_scaler.growth_factor={}: must be above 1",
-                           scaler.growth_factor);
-  }
-  if (!(scaler.backoff_factor > 0.0 && scaler.backoff_factor < 1.0)) {
-    return InvalidArgument("--accelerator.grad_scaler.backoff_factor={}: must be between 0 and 1",
-                           scaler.backoff_factor);
-  }
-  return AtLeast("accelerator.grad_scaler.growth_interval", scaler.growth_interval, 1);
-}
-
-Status CheckPrecision(const TrainConfig& c) {
-  const bool fp16 = c.accelerator.mixed_precision == MixedPrecision::kFp16;
-  if (fp16 && c.policy->device == "cpu") {
-    return InvalidArgument(
-        "--accelerator.mixed_precision=fp16 with --policy.device=cpu: no loss scaler exists on the "
-        "CPU and the run would silently be full precision; use bf16, which works there, or no");
-  }
-  const MixedPrecisionPolicyConfig& policy = c.accelerator.fsdp.mixed_precision_policy;
-  const std::pair<const char*, std::optional<ParameterDtype>> dtypes[] = {
-      {"param_dtype", policy.param_dtype},
-      {"reduce_dtype", policy.reduce_dtype},
-      {"output_dtype", policy.output_dtype},
-  };
-  for (const auto& [name, dtype] : dtypes) {
-    if (dtype == ParameterDtype::kFloat16 && !fp16) {
-      return InvalidArgument(
-          "--accelerator.fsdp.mixed_precision_policy.{}=float16: the loss scaler is built only by "
-          "--accelerator.mixed_precision=fp16; set it too",
-          name);
-    }
-  }
-  return CheckScaler(c.accelerator.grad_scaler);
-}
-
-Status CheckWrapping(const FsdpConfig& fsdp) {
-  if (fsdp.wrap_modules && fsdp.min_num_params) {
-    return InvalidArgument(
-        "--accelerator.fsdp.wrap_modules and --accelerator.fsdp.min_num_params exclude each other: "
-        "give one of them");
-  }
-  if (fsdp.min_num_params) {
-    LR_TRY(AtLeast("accelerator.fsdp.min_num_params", *fsdp.min_num_params, 1));
-  }
-  const bool named = fsdp.wrap_modules && !fsdp.wrap_modules->empty() &&
-                     *fsdp.wrap_modules != std::vector<std::string>{""};
-  if (fsdp.wrap_modules && !named) {
-    return InvalidArgument("--accelerator.fsdp.wrap_modules: the list names no class");
-  }
-  return {};
-}
-
 Status CheckEma(const EmaConfig& ema) {
   const EmaConfig untouched;
   const bool limits_changed =
@@ -271,10 +180,8 @@ Status CheckTrainConfig(const TrainConfig& config, const std::set<std::string>& 
   LR_TRY(CheckDataset(config));
   LR_TRY(CheckLoop(config));
   LR_TRY(CheckOptimizer(config));
-  LR_TRY(CheckParallelism(config.parallelism));
-  LR_TRY(CheckAccumulation(config));
-  LR_TRY(CheckPrecision(config));
-  LR_TRY(CheckWrapping(config.accelerator.fsdp));
+  LR_TRY(CheckAcceleratorConfig(
+      config.accelerator, config.parallelism, /*on_cpu=*/config.policy->device == "cpu"));
   LR_TRY(CheckEma(config.ema));
   return CheckCheckpointFormat(config.checkpoint_format, config.parallelism.dp_shard != 1);
 }

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <spdlog/spdlog.h>
 
+#include "worker/comm/communicator.h"
 #include "worker/data/held_out.h"
 #include "worker/train/training_run.h"
 
@@ -60,7 +61,7 @@ Status TrainingRun::OneStep() {
   const StepInputs inputs{*accelerator_,
                           *model_,
                           *optimizer_,
-                          scheduler_ ? &*scheduler_ : nullptr,
+                          prepared_scheduler_ ? &*prepared_scheduler_ : nullptr,
                           *link_,
                           config_.optimizer->grad_clip_norm};
   LR_ASSIGN(const StepOutputs out, TrainStep(inputs, batch, step_ + 1));
@@ -120,7 +121,7 @@ Status TrainingRun::LogWindow() {
       [&](std::vector<float>& values, MetricReduction kind) {
         at::Tensor tensor =
             at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kFloat);
-        return accelerator_->reduce(
+        return accelerator_->control().AllReduce(
             tensor, kind == MetricReduction::kMax ? ReduceKind::kMax : ReduceKind::kMean);
       },
       [&](const std::string& text) { return accelerator_->control().AllGather(text); }));
@@ -171,7 +172,7 @@ Status TrainingRun::EvaluateHeldOut() {
   policy_->train();
   at::Tensor mean =
       at::full({1}, batches == 0 ? 0.0 : sum / static_cast<double>(batches), at::kFloat);
-  LR_TRY(accelerator_->reduce(mean, ReduceKind::kMean));
+  LR_TRY(accelerator_->control().AllReduce(mean, ReduceKind::kMean));
   SPDLOG_INFO("step {}: eval_loss={:.4f}", step_, mean.item<double>());
   return {};
 }

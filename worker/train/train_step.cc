@@ -20,7 +20,7 @@ StepOutputs Update(const StepInputs& in, const Batch& batch, const char*& doing)
   const PolicyOutput output = in.model(batch);
   doing = "backward";
   in.link.SetPhase(Phase::kBackward);
-  in.accelerator.backward(in.model, output.loss);
+  in.accelerator.backward(output.loss);
   doing = "update";
   in.link.SetPhase(Phase::kOptimizer);
   const at::Tensor norm =
@@ -28,7 +28,7 @@ StepOutputs Update(const StepInputs& in, const Batch& batch, const char*& doing)
   in.optimizer.step();
   in.optimizer.zero_grad();
   if (in.scheduler != nullptr) {
-    in.scheduler->Step();
+    in.scheduler->step();
   }
   out.loss = output.loss.item<double>();
   if (norm.defined()) {

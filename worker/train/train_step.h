@@ -10,7 +10,8 @@
 #include "common/base/status.h"
 #include "worker/accelerator/accelerator.h"
 #include "worker/control/control.h"
-#include "worker/optim/schedule.h"
+#include "worker/optim/grad_scaler.h"
+#include "worker/optim/optimizer.h"
 #include "worker/policies/policy.h"
 
 namespace lr::worker {
@@ -19,7 +20,7 @@ struct StepInputs {
   Accelerator& accelerator;
   PreparedModel<Policy>& model;
   AcceleratedOptimizer& optimizer;
-  LrScheduler* scheduler = nullptr;  ///< null: constant rate
+  AcceleratedScheduler* scheduler = nullptr;  ///< null: constant rate
   ControlLink& link;
   double grad_clip_norm = 0.0;
 };

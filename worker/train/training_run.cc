@@ -3,6 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "worker/comm/communicator.h"
 #include "worker/train/shared_directory.h"
 
 namespace lr::worker {
@@ -42,7 +43,7 @@ Result<RunEnd> TrainingRun::Run() {
     return RunEnd::kDone;
   }
   LR_TRY(Loop());
-  LR_TRY(accelerator_->wait_for_everyone());
+  LR_TRY(accelerator_->control().Barrier());
   if (stop_) {
     SPDLOG_INFO("Stopped at step {} of {} on request.", step_, config_.steps);
     return RunEnd::kStopped;

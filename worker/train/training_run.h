@@ -22,6 +22,7 @@
 #include "common/log/progress_bar.h"
 #include "worker/accelerator/accelerator.h"
 #include "worker/accelerator/device_choice.h"
+#include "worker/accelerator/topology.h"
 #include "worker/checkpoint/resume_source.h"
 #include "worker/checkpoint/rng_state.h"
 #include "worker/control/control.h"
@@ -29,13 +30,14 @@
 #include "worker/data/lerobot_dataset.h"
 #include "worker/data/loader.h"
 #include "worker/hub/background_publisher.h"
+#include "worker/optim/schedule.h"
+#include "worker/parallel/sharded_parameter.h"
 #include "worker/policies/policy.h"
 #include "worker/policies/policy_factory.h"
 #include "worker/processors/pipeline.h"
 #include "worker/train/checkpointing.h"
 #include "worker/train/metrics.h"
 #include "worker/train/step_agreement.h"
-#include "worker/train/topology.h"
 #include "worker/train/train_command_line.h"
 #include "worker/train/train_step.h"
 
@@ -156,7 +158,8 @@ class TrainingRun {
   std::optional<PreparedModel<Policy>> model_;
   std::optional<AcceleratedOptimizer> optimizer_;
   std::optional<LrScheduler> scheduler_;
-  std::optional<DirectoryLock> output_lock_;  ///< rank 0
+  std::optional<AcceleratedScheduler> prepared_scheduler_;  ///< of scheduler_
+  std::optional<DirectoryLock> output_lock_;                ///< rank 0
   std::optional<ResumeSource> resume_;
   PythonRngState python_rng_;  ///< handed on from checkpoint to checkpoint
   std::unique_ptr<RankGroup> checkpoint_group_;

@@ -9,9 +9,12 @@
 #include "common/base/text.h"
 #include "worker/accelerator/device_probe.h"
 #include "worker/accelerator/engine_options.h"
+#include "worker/accelerator/status_error.h"
+#include "worker/comm/process_groups.h"
 #include "worker/data/dataset_root.h"
 #include "worker/data/episode_selection.h"
 #include "worker/data/sampler.h"
+#include "worker/parallel/sharded_engine.h"
 #include "worker/policies/policy_factory.h"
 #include "worker/policies/policy_features.h"
 #include "worker/precision/tf32.h"
@@ -64,13 +67,10 @@ Status TrainingRun::MeetTheOtherRanks() {
     SPDLOG_INFO("{}", resolved.note);
   }
 
-  const c10::Device device =
-      device_.backend == Backend::kCuda
-          ? c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device_.index))
-          : c10::Device(c10::DeviceType::CPU);
-  LR_ASSIGN(accelerator_,
-            Accelerator::Create(MakeAcceleratorOptions(config_.accelerator, topology_, device),
-                                environment_));
+  LR_ASSIGN(
+      accelerator_,
+      Accelerator::Create(MakeEngineOptions(config_.accelerator, topology_, DeviceOf(device_)),
+                          environment_));
   return {};
 }
 
@@ -210,7 +210,7 @@ Status TrainingRun::BuildProcessors() {
 }
 
 Status TrainingRun::PrepareModel() {
-  LR_ASSIGN(model_, accelerator_->prepare(policy_));
+  LR_ASSIGN(model_, Caught([&] { return accelerator_->prepare(policy_); }));
   if (const ShardedEngine* engine = accelerator_->sharded()) {
     for (const std::string& warning : engine->warnings()) {
       SPDLOG_WARN("{}", warning);
@@ -244,10 +244,11 @@ Status TrainingRun::BuildOptimizerAndSchedule() {
   SPDLOG_INFO("Creating optimizer and scheduler");
   LR_ASSIGN(std::unique_ptr<Optimizer> optimizer,
             Optimizer::Create(*config_.optimizer, ParametersByGroup()));
-  LR_ASSIGN(optimizer_, accelerator_->prepare(std::move(optimizer)));
+  LR_ASSIGN(optimizer_, Caught([&] { return accelerator_->prepare(std::move(optimizer)); }));
   if (config_.scheduler) {
     LR_ASSIGN(const ScheduleFunction schedule, MakeSchedule(*config_.scheduler, config_.steps));
     scheduler_.emplace(optimizer_->unwrapped(), schedule);
+    prepared_scheduler_.emplace(accelerator_->prepare(*scheduler_));
   }
   return {};
 }

@@ -131,7 +131,7 @@ class Requests(TrainingTest):
         self.assertEqual(process.wait(TIMEOUT_S), 143)
 
     def test_the_end_of_the_job_saves_and_asks_for_another_turn(self):
-        os.environ["SLURM_JOB_END_TIME"] = str(int(time.time()) + 20)
+        os.environ["SLURM_JOB_END_TIME"] = str(int(time.time()) + 35)
         self.addCleanup(os.environ.pop, "SLURM_JOB_END_TIME")
         process = self.start(2)
         self.assertEqual(process.wait(TIMEOUT_S), 85, self.output()[-3000:])

@@ -6,8 +6,12 @@
 
 #include <ATen/ATen.h>
 
+#include "common/contract/worker_environment.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/parallel/fsdp_net.h"
+#include "worker/optim/grad_scaler.h"
+#include "worker/optim/optimizer.h"
+#include "worker/parallel/sharded_engine.h"
 
 namespace lr {
 namespace {
@@ -17,8 +21,8 @@ using worker::testing::MakeNet;
 using worker::testing::NetImpl;
 
 /// One process with the sharded engine: the same code path as many, without peers.
-AcceleratorOptions Sharded(int64_t accumulation) {
-  AcceleratorOptions options;
+worker::EngineOptions Sharded(int64_t accumulation) {
+  worker::EngineOptions options;
   options.gradient_accumulation_steps = accumulation;
   options.topology = {.dp_replicate = 1, .dp_shard = 1, .uses_sharded_engine = true};
   options.fsdp.wrap.class_names = {"Block"};
@@ -32,7 +36,7 @@ at::Tensor Input() {
 
 /// A net with its accelerator and an SGD optimizer of lr 0.1.
 struct Loop {
-  explicit Loop(const AcceleratorOptions& options) {
+  explicit Loop(const worker::EngineOptions& options) {
     accelerator = Accelerator::Create(options, WorkerEnvironment{}).value();
     const auto net = MakeNet();
     worker::OptimizerGroup all;
@@ -45,16 +49,15 @@ struct Loop {
     worker::OptimizerConfig config;
     config.type = "sgd";
     config.lr = 0.1;
-    model.emplace(accelerator->prepare(net).value());
-    optimizer.emplace(
-        accelerator->prepare(worker::Optimizer::Create(config, {all}).value()).value());
+    model.emplace(accelerator->prepare(net));
+    optimizer.emplace(accelerator->prepare(worker::Optimizer::Create(config, {all}).value()));
   }
 
   /// One micro-batch; `factor` scales the loss.
   void Pass(int64_t counter, double factor = 1.0, double max_norm = 1.0) {
     accelerator->accumulate(counter);
     at::Tensor output = (*model)(Input());
-    accelerator->backward(*model, output.square().mean() * factor);
+    accelerator->backward(output.square().mean() * factor);
     norm = accelerator->clip_grad_norm_(optimizer->unwrapped(), max_norm);
     optimizer->step();
     if (accelerator->sync_gradients()) {
@@ -95,7 +98,7 @@ void ExpectSame(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>&
 
 TEST(AcceleratorTest, BetweenUpdatesGradientsLieInTheShardsOnlyWhenAskedTo) {
   Loop whole(Sharded(2));
-  AcceleratorOptions options = Sharded(2);
+  worker::EngineOptions options = Sharded(2);
   options.reduces_every_pass = true;
   Loop shards(options);
   whole.Pass(1);
@@ -112,7 +115,7 @@ TEST(AcceleratorTest, BetweenUpdatesGradientsLieInTheShardsOnlyWhenAskedTo) {
 TEST(AcceleratorTest, ALossScaleChangesNeitherNormNorUpdate) {
   for (const double max_norm : {0.5, 0.0}) {  // unscaled by clipping, or by the step
     Loop plain(Sharded(2));
-    AcceleratorOptions options = Sharded(2);
+    worker::EngineOptions options = Sharded(2);
     options.grad_scaler = worker::GradScalerState{.scale = 1024.0, .growth_interval = 2};
     Loop scaled(options);
     for (int64_t counter = 1; counter <= 4; ++counter) {
@@ -130,7 +133,7 @@ TEST(AcceleratorTest, ALossScaleChangesNeitherNormNorUpdate) {
 }
 
 TEST(AcceleratorTest, AnOverflowInOnePassSkipsTheWholeUpdate) {
-  AcceleratorOptions options = Sharded(2);
+  worker::EngineOptions options = Sharded(2);
   options.grad_scaler = worker::GradScalerState{.scale = 1024.0};
   Loop loop(options);
   const std::vector<at::Tensor> before = loop.Weights();

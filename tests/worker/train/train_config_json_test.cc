@@ -1,8 +1,8 @@
 // The files that real LeRobot wrote, from the commands that it was started with.
 #include "common/io/json.h"
 #include "tests/worker/train/parse_support.h"
+#include "worker/accelerator/topology.h"
 #include "worker/policies/policy_features.h"
-#include "worker/train/topology.h"
 
 namespace lr::worker {
 namespace {

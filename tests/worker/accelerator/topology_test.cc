@@ -1,4 +1,4 @@
-#include "worker/train/topology.h"
+#include "worker/accelerator/topology.h"
 
 #include "tests/support/status_matchers.h"
 

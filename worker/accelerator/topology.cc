@@ -1,4 +1,4 @@
-#include "worker/train/topology.h"
+#include "worker/accelerator/topology.h"
 
 namespace lr::worker {
 
